@@ -128,7 +128,7 @@
 //
 // # What it is not
 //
-// It is not a queue. It tells nobody that there is work, removes no rows and has no
+// It is not a queue. It tells nobody that there is work, but by [Table].Notify, removes no rows and has no
 // schedule, and starts no goroutine outside of [Worker.Run] and Once. If you need a queue, use a
 // job engine, with a policy of this library through an adapter.
 package retrytable

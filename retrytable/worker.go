@@ -159,9 +159,10 @@ type Worker[ID any] struct {
 	// the pause doubles each time, up to 30 seconds, or Poll if that is longer.
 	Poll time.Duration
 
-	// Wake ends a pause early with each value received. Send one after a trigger's NOTIFY,
-	// or when this process inserts jobs. Give it a buffer of 1 and send without blocking. A
-	// closed Wake ends no pauses.
+	// Wake ends a pause early with each value received. In PostgreSQL, Table.Notify and
+	// retrypgx.Listen send one when jobs are committed. A process that inserts jobs itself sends one
+	// after the commit, with retrysql.AfterCommit for example; that is the way in other databases, besides
+	// Poll. Give it a buffer of 1 and send without blocking. A closed Wake ends no pauses.
 	Wake <-chan struct{}
 
 	// Grace is how long work goes on when the Worker has to stop. 0 means not at all.

@@ -19,7 +19,8 @@ type Table struct {
 	New     string // the columns with which a new one begins; none is made if this is empty
 	ID      string // the type of the ID of a new one
 	Columns []Column
-	ByHand  []Column    // only the user knows what rows should have in them: an error, with the statement to run
+	ByHand  []Column    // only the user knows what rows should have in them: an error, with the statement to run, if there are rows
+	InJobs  bool        // the columns of ByHand are of a table of jobs, which adds them
 	Jobs    interface { // adds and checks the columns that it knows; nil: there are none
 		Schema() string
 		Missing(ctx context.Context, db retrytable.DB) ([]string, error)
@@ -75,6 +76,17 @@ func (db *DB) Lacks(ctx context.Context, q retrytable.DB, tables []Table) (state
 
 func (db *DB) lacks(ctx context.Context, q retrytable.DB, t *Table, have map[string]string) (all []string, err error) {
 	found := len(have) > 0
+	var rows bool
+	if found {
+		if rows, err = One[bool](ctx, q, "SELECT EXISTS (SELECT 1 FROM "+t.Name+")"); err != nil {
+			return nil, err
+		}
+	}
+	if columns := t.ByHand; found && !rows && t.New != "" {
+		if t.ByHand = nil; !t.InJobs {
+			t.Columns = slices.Concat(t.Columns, columns)
+		}
+	}
 	switch {
 	case found:
 		if err := db.misfits(ctx, q, t, have); err != nil {

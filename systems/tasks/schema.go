@@ -41,7 +41,7 @@ func (s *service) schema() *shared.Schema {
 				"max_concurrency", "int NOT NULL DEFAULT 0", "on_start", "jsonb", "on_success", "jsonb", "on_failure", "jsonb",
 				"retry_policy", "jsonb", "success", "bigint NOT NULL DEFAULT 0", "failures", "bigint NOT NULL DEFAULT 0",
 				"created_at", since, "started_at", "{instant}", "ended_at", "{instant}", "last_updated", since),
-			ByHand: shared.Columns("status", "text NOT NULL DEFAULT 'paused'"), // a new table gets retrytable's
+			ByHand: shared.Columns("status", "text NOT NULL DEFAULT 'paused'"), InJobs: true, // a new table gets retrytable's
 			Indexes: shared.Columns("task_batch", "(batch_id)", "task_created", "(created_at)",
 				"task_running", "(kind) WHERE status IN ('claimed', 'running')", "task_timeouts", "(lease_until) WHERE status IN ('running')"),
 			Checks: append(checks, shared.Never("next_retry_at", "{instant}", "next_retry_at < "+century, "is in a past century", "{now}")),

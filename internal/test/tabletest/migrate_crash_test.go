@@ -30,7 +30,7 @@ func migrated(k kind) *retrytable.Table[int64] {
 	return table
 }
 
-// migrates migrates until it is killed.
+// migrates makes migrations until it is killed.
 func migrates(ctx context.Context, k kind, dsn string) error {
 	db, err := sql.Open(k.driver, dsn)
 	if err != nil {

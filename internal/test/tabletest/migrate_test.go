@@ -139,11 +139,13 @@ func TestMigrateChangesNothing(t *testing.T) {
 		},
 		"NOT NULL": {", error text NOT NULL DEFAULT ''", "", []string{`"error": must allow NULL`}, nil},
 		"a foreign key": {
-			", error text REFERENCES texts (id)", "", []string{"fail, for a retry: ", "fail, for good: "},
+			", error text REFERENCES texts (id)", "",
+			[]string{"fail, for a retry: ", "fail, for good: "},
 			[]retrytable.Dialect{retrytable.PostgreSQL},
 		},
 		"a trigger": {
-			"", "CREATE TRIGGER no BEFORE UPDATE ON jobs BEGIN SELECT RAISE(ABORT, 'not this one'); END", []string{"claim: ", "not this one"},
+			"", "CREATE TRIGGER no BEFORE UPDATE ON jobs BEGIN SELECT RAISE(ABORT, 'not this one'); END",
+			[]string{"claim: ", "not this one"},
 			[]retrytable.Dialect{retrytable.SQLite},
 		},
 	} {
@@ -257,9 +259,9 @@ func (s *store) log(ctx context.Context, db retrytable.DB) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found := rows.Next()
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil || found {
-		return nil, err
+	defer func() { _ = rows.Close() }()
+	if rows.Next() || rows.Err() != nil {
+		return nil, rows.Err()
 	}
 	return []string{"CREATE TABLE log (job bigint NOT NULL)"}, nil
 }
@@ -317,8 +319,9 @@ func TestMigrateWaits(t *testing.T) {
 		table.Dialect, table.Instants = s.dialect, s.instants
 		done := make(chan error)
 		begun := make(chan struct{})
+		db := s.again(t)
 		go func() {
-			done <- table.Migrate(t.Context(), s.again(t), retrytable.Migration[int64]{
+			done <- table.Migrate(t.Context(), db, retrytable.Migration[int64]{
 				Tell: func([]string) error { close(begun); return nil },
 			})
 		}()

@@ -104,10 +104,11 @@ func TestProbeOfTheProgram(t *testing.T) {
 			run(t, s.db, "PRAGMA foreign_keys = ON")
 		}
 		w := &retrytable.Worker[int64]{InTx: func(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[int64]) error {
-			if o.Err != nil {
-				return nil
+			job := int64(17)
+			if failed := o.Err != nil; failed {
+				job = o.Job.ID
 			}
-			_, err := tx.ExecContext(ctx, "INSERT INTO log VALUES ($1)", 17)
+			_, err := tx.ExecContext(ctx, "INSERT INTO log VALUES ($1)", job)
 			return err
 		}}
 		err := table.Probe(t.Context(), s.db, retrytable.Probe[int64]{Worker: w})
