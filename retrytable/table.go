@@ -119,9 +119,9 @@ type Table[ID any] struct {
 	// notifies it when rows are inserted that are due, once for a statement, so that retrypgx.Listen
 	// wakes a [Worker] as soon as they are committed. Rows that an UPDATE makes due wait for
 	// Worker.Poll. The trigger costs an insert a few microseconds. A commit that notifies waits for
-	// other such commits, so while many are inserted, retrypgx.Listen has the trigger be still,
-	// and looks for jobs every millisecond: an insert whose transaction stays open for
-	// longer than 20 ms may then wait for Poll too.
+	// other such commits, so while many are inserted, retrypgx.Listen has the trigger be still for up to
+	// 160 ms, and has jobs looked for every millisecond. A row whose transaction stays open for longer
+	// after its insert may then wait for Poll too.
 	Notify string
 
 	// KeepAutovacuum has [Table.Schema] set nothing for autovacuum in PostgreSQL. A

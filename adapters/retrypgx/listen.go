@@ -83,6 +83,7 @@ func (l *Listener) listen(ctx context.Context) error {
 		}
 	}
 	wakes := waker{wake: l.Wake, conn: conn}
+	defer wakes.late.Wait()
 	wakes.tick()
 	for {
 		n, err := conn.WaitForNotification(ctx)

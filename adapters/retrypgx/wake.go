@@ -2,6 +2,7 @@ package retrypgx
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -11,16 +12,19 @@ import (
 // takes the lock that has the triggers of retrytable be still, and wakes the Worker again and
 // again instead, for a short time.
 type waker struct {
-	wake chan<- struct{}
-	conn *pgx.Conn
-	last time.Time // when a notification came
+	wake  chan<- struct{}
+	conn  *pgx.Conn
+	last  time.Time     // when a notification came
+	still time.Duration // how long the triggers were still
+	late  sync.WaitGroup
 }
 
 const (
-	quickly   = 4 * time.Millisecond // after the last notification
-	still     = 20 * time.Millisecond
-	stillTick = time.Millisecond
-	lateTicks = 5 // after that, for the commits whose triggers were still
+	quickly      = 4 * time.Millisecond // after the last notification
+	firstStill   = 20 * time.Millisecond
+	longestStill = 160 * time.Millisecond // while notifications go on
+	stillTick    = time.Millisecond
+	lateTicks    = 5 // after that, for the commits whose triggers were still
 )
 
 // tick does not wait: if the Worker has not taken the last value yet, it looks for jobs anyhow.
@@ -36,20 +40,22 @@ func (w *waker) notified(ctx context.Context, channel string) error {
 	now := time.Now()
 	many := now.Sub(w.last) < quickly
 	if w.last = now; !many {
+		w.still = 0
 		return nil
 	}
+	w.still = min(max(2*w.still, firstStill), longestStill)
 	const lock = "advisory_lock(hashtext('retrytable.Notify'), hashtext($1))"
 	var mine bool // or another listener's, which has got the notification too
 	if err := w.conn.QueryRow(ctx, "SELECT pg_try_"+lock, channel).Scan(&mine); err != nil {
 		return err
 	}
-	w.ticks(ctx, int(still/stillTick))
+	w.ticks(ctx, int(w.still/stillTick))
 	if mine {
 		if _, err := w.conn.Exec(ctx, "SELECT pg_advisory_unlock(hashtext('retrytable.Notify'), hashtext($1))", channel); err != nil {
 			return err
 		}
 	}
-	w.ticks(ctx, lateTicks)
+	w.late.Go(func() { w.ticks(ctx, lateTicks) })
 	w.last = time.Now()
 	return nil
 }
