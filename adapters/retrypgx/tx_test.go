@@ -317,5 +317,5 @@ func TestBadInput(t *testing.T) {
 	require.EqualError(t, retrypgx.InTx(t.Context(), nil, nil, nil, nil), "retrypgx: db is nil")
 	require.EqualError(t, retrypgx.InTx(t.Context(), open(t), nil, nil, nil), "retrypgx: fn is nil")
 	require.EqualError(t, retrypgx.Listen(t.Context(), nil, retrypgx.Listener{}),
-		"retrypgx: a Listener needs Connect, Channels and Notified")
+		"retrypgx: a Listener needs Connect, Channels, and Notified or Wake")
 }
