@@ -76,7 +76,7 @@ func TestErrors(t *testing.T) {
 		{"type", temporal.NewApplicationError("boom", "Busy"), "Busy", "boom", 2},
 		{"not retryable", temporal.NewNonRetryableApplicationError("bad input", "Invalid", nil), "Invalid", "bad input", 1},
 		{"hint too long", temporal.NewApplicationErrorWithOptions("later", "Busy",
-			temporal.ApplicationErrorOptions{NextRetryDelay: time.Hour}), "Busy", "later", 1},
+			temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Hour}), "Busy", "later", 1},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -1,5 +1,5 @@
 ALTER TABLE `app`.`run"s`
-	ADD COLUMN `select` varchar(255) NOT NULL DEFAULT 'it''s new',
+	ADD COLUMN `select` varchar(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'it''s new',
 	ADD COLUMN `retry_count` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `next_retry_at` bigint,
 	ADD COLUMN `lease` bigint,
@@ -8,8 +8,8 @@ ALTER TABLE `app`.`run"s`
 	ADD COLUMN `polls` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `first` bigint,
 	ADD COLUMN `ended` bigint,
-	ADD COLUMN `so"rt` varchar(255),
-	ADD COLUMN `sort of` varchar(255),
+	ADD COLUMN `so"rt` varchar(255) CHARACTER SET utf8mb4,
+	ADD COLUMN `sort of` varchar(255) CHARACTER SET utf8mb4,
 	ADD COLUMN `why` text CHARACTER SET utf8mb4,
 	ADD COLUMN claim_4914734f tinyint GENERATED ALWAYS AS (CASE WHEN `select` IN ('it''s new') AND `next_retry_at` IS NULL THEN 1 END) STORED INVISIBLE,
 	ADD INDEX claim_4914734f (claim_4914734f, submitted_date),

@@ -1,5 +1,5 @@
 ALTER TABLE `tickets`
-	ADD COLUMN `status` varchar(255) NOT NULL DEFAULT 'ready',
+	ADD COLUMN `status` varchar(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'ready',
 	ADD COLUMN `attempts` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `due_at` bigint DEFAULT (TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000),
 	ADD COLUMN `lease_until` bigint,

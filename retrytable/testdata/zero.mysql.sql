@@ -1,5 +1,5 @@
 ALTER TABLE `jobs`
-	ADD COLUMN `status` varchar(255) NOT NULL DEFAULT 'ready',
+	ADD COLUMN `status` varchar(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'ready',
 	ADD COLUMN `attempts` bigint NOT NULL DEFAULT 0,
 	ADD COLUMN `due_at` datetime(6) DEFAULT (UTC_TIMESTAMP(6)),
 	ADD COLUMN `lease_until` datetime(6),

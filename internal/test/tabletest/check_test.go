@@ -229,7 +229,7 @@ func TestCheckMySQL(t *testing.T) {
 
 		run(t, s.db, "CREATE TABLE words (id bigint PRIMARY KEY, status ENUM ('ready', 'running', 'it''s done'))")
 		words := &retrytable.Table[int64]{Name: config.DBName + ".words", Dialect: s.dialect, Statuses: retrytable.Statuses{Done: []string{"it's done"}}}
-		run(t, s.db, strings.Replace(words.Schema(), "ADD COLUMN `status` varchar(255) NOT NULL DEFAULT 'ready',", "", 1))
+		run(t, s.db, strings.Replace(words.Schema(), "ADD COLUMN `status` varchar(255) CHARACTER SET utf8mb4 NOT NULL DEFAULT 'ready',", "", 1))
 		assert.ErrorContains(t, words.Check(t.Context(), s.db), says+
 			"retrytable: Columns.Status: \"status\": the type enum('ready','running','it''s done') has no [\"waiting\" \"dead\"]; run: ALTER TABLE ")
 
