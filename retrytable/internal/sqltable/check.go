@@ -201,6 +201,8 @@ func (c *Comparison) rest(parts []part) {
 		drop, built := c.built[p.index]
 		switch {
 		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
+		case p.dispensable && c.Dialect == MySQL: // a clause of the statement that copies the table
+			c.missing = append(c.missing, p.sql)
 		case p.dispensable:
 			sql := cmp.Or(p.online, p.sql)
 			if c.partitioned {
