@@ -26,8 +26,9 @@ type limits struct {
 type limit struct {
 	sqltable.Owner
 
-	next time.Time // when there may be a turn
-	more bool      // more than one job is due, as far as is known
+	next  time.Time // when to look whether there is a turn
+	until time.Time // when to ask for one, as the Quota has said
+	more  bool      // more than one job is due, as far as is known
 }
 
 const mostLimits = 1000
@@ -53,6 +54,22 @@ func (s *shift[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int,
 		return turn, n, 0
 	}
 	return turn, granted, max(wait, time.Millisecond)
+}
+
+// longestHold is how long a policy that was exchanged, or a hold that is over early, goes unnoticed.
+func (s *shift[ID]) longestHold() time.Duration { return comebacksWithin * s.poll }
+
+// isHeld looks whether there is no turn now. It asks for none.
+func (s *shift[ID]) isHeld(from *turns) (held bool) {
+	err := engine.Guard("Quota", func() error {
+		_, _, wait := from.quota.Take(from.policy, 0)
+		held = wait > 0
+		return nil
+	})
+	if err != nil {
+		s.report(err)
+	}
+	return held || err != nil
 }
 
 // giveBack returns turns that were not used.
@@ -87,7 +104,7 @@ func (s *shift[ID]) limited(job *Job[ID], wait time.Duration) (due time.Duration
 		if l.all == nil {
 			l.all = map[sqltable.Owner]*limit{}
 		}
-		l.all[owner] = &limit{Owner: owner, next: now.Add(wait), more: true}
+		l.all[owner] = &limit{Owner: owner, next: now.Add(min(wait, s.longestHold())), until: now.Add(wait), more: true}
 	}
 	s.back.add(now, wait)
 	return 0
@@ -134,10 +151,17 @@ func (l *limits) drop(one *limit) {
 	delete(l.all, one.Owner)
 }
 
-// claimLimited claims jobs of limits, as many as have turns, until b has n.
-func (s *shift[ID]) claimLimited(b *batch[ID], n int) error {
+// wants reports whether more than one job of a limit is due.
+func (l *limits) wants(one *limit) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return one.more
+}
+
+// claimLimited claims jobs of limits, as many as have turns, until b has enough.
+func (s *shift[ID]) claimLimited(b *batch[ID], n int, isEnough func() bool) error {
 	for _, l := range s.limits.due(time.Now()) {
-		if n <= len(b.rows) {
+		if isEnough() {
 			break
 		}
 		if err := s.claimOf(b, l, n-len(b.rows)); err != nil {
@@ -155,16 +179,23 @@ func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 		s.limits.drop(l)
 		return nil
 	}
-	want := n
-	if !l.more {
-		want = 1
+	if !s.limits.wants(l) {
+		n = 1
 	}
 	began := time.Now()
-	turn, granted, wait := s.takeTurns(from, want)
-	if l.next = began.Add(wait); granted == 0 {
+	if began.Before(l.until) && s.isHeld(from) {
+		l.next = sooner(l.until, began.Add(s.longestHold()))
 		return nil
 	}
-	rows, err := take(s, &s.claiming, s.statements.Claim, sqltable.Some{N: granted, Of: &l.Owner}, s.ClaimArgs, scanRow[ID])
+	turn, granted, wait := s.takeTurns(from, n)
+	if l.next, l.until = began.Add(min(wait, s.longestHold())), began.Add(wait); granted == 0 {
+		return nil
+	}
+	some := sqltable.Some{N: granted, Of: &l.Owner}
+	if l.Key { // the jobs of a kind that waits have no use for a turn of their key
+		some.But = slices.DeleteFunc(s.limits.owners(), func(o sqltable.Owner) bool { return o.Key })
+	}
+	rows, err := take(s, &s.claiming, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
 	b.add(rows, began.Add(s.lease), turn, from)
 	s.giveBack(from, turn, granted-len(rows))
 	s.limits.mu.Lock()
@@ -178,6 +209,13 @@ func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 		l.next = later(l.next, now.Add(10*now.Sub(began)))
 	}
 	return err
+}
+
+func sooner(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 func later(a, b time.Time) time.Time {
@@ -209,10 +247,11 @@ func (s *shift[ID]) turnsOf(l *limit) *turns {
 // ahead are the IDs of jobs that are due, in their order, but those of limits. A claim that goes past
 // the jobs of limits may take long, so one look finds many.
 type ahead struct {
-	ids   []any
-	all   bool          // no more were due
-	took  time.Duration // the look
-	until time.Time     // when it is time for another one
+	ids    []any
+	all    bool          // no more were due
+	took   time.Duration // the look
+	looked time.Time     // when it began
+	again  time.Time     // when it is time for another one, if it was too early for one; else zero
 }
 
 const (
@@ -226,7 +265,7 @@ const (
 // known.
 func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
 	a, some := &s.ahead, sqltable.Some{N: n, But: s.limits.owners()}
-	if len(some.But) > 0 {
+	if a.again = (time.Time{}); len(some.But) > 0 && !s.claiming.isDue() {
 		if err := s.look(some); err != nil || len(a.ids) == 0 {
 			return nil, err == nil, err
 		}
@@ -242,7 +281,13 @@ func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
 // look looks for jobs if it is time.
 func (s *shift[ID]) look(some sqltable.Some) (err error) {
 	a, began, n := &s.ahead, time.Now(), fewAhead
-	if began.Before(a.until) && (a.all || len(a.ids) > 0) {
+	switch next := a.looked.Add(shareOfLook * a.took); {
+	case len(a.ids) > 0:
+		if began.Before(later(next, a.looked.Add(s.poll))) {
+			return nil
+		}
+	case a.all && began.Before(next):
+		a.again = next
 		return nil
 	}
 	if a.took > slowClaim {
@@ -250,11 +295,7 @@ func (s *shift[ID]) look(some sqltable.Some) (err error) {
 	}
 	t := &taking[ID, Row[ID]]{shift: s, from: s.statements.Claim, some: some, args: s.ClaimArgs}
 	a.ids, err = t.look(s.claiming.without(), n)
-	a.all, a.took = len(a.ids) < n, time.Since(began)
-	a.until = began.Add(shareOfLook * a.took)
-	if len(a.ids) > 0 {
-		a.until = later(a.until, began.Add(s.poll))
-	}
+	a.all, a.took, a.looked = len(a.ids) < n, time.Since(began), began
 	return err
 }
 

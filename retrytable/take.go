@@ -38,16 +38,22 @@ func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
 	if s.Turn != nil {
 		n = min(n, 1) // the limit in ClaimWhere does not count the other rows of the same claim
 	}
-	if s.limits.first = !s.limits.first; s.limits.first {
-		err = s.claimLimited(&b, n)
+	began := time.Now()
+	isEnough := func() bool { // their leases run
+		return len(b.rows) >= n || len(b.rows) > 0 && time.Since(began) > s.lease/10
 	}
-	if err == nil && len(b.rows) < n {
+	if s.limits.first = !s.limits.first; s.limits.first {
+		err = s.claimLimited(&b, n, isEnough)
+	}
+	if err == nil && !isEnough() {
 		err = s.claimOthers(&b, n-len(b.rows))
 	}
 	if err == nil && !s.limits.first {
-		err = s.claimLimited(&b, n)
+		err = s.claimLimited(&b, n, isEnough)
 	}
-	b.next = s.limits.next()
+	if b.next = s.limits.next(); b.next.IsZero() || !s.ahead.again.IsZero() && s.ahead.again.Before(b.next) {
+		b.next = s.ahead.again
+	}
 	return b, err
 }
 
@@ -108,10 +114,13 @@ func take[ID, T any](
 	s *shift[ID], o *obstacles, from *sqltable.Pick, some sqltable.Some, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
 	t := &taking[ID, T]{shift: s, from: from, some: some, args: args, scan: scan, began: time.Now()}
-	if ids := o.due(some.N); len(ids) > 0 {
-		_ = t.past(o, ids, nil) // they are known to be refused
-		if len(t.all) > 0 {
-			o.next = time.Time{} // others may be mended too
+	if some.Of == nil { // otherwise nobody would know whose rows were tried
+		if ids := o.due(some.N); len(ids) > 0 {
+			t.some.But = nil
+			_ = t.past(o, ids, nil) // they are known to be refused
+			if t.some.But = some.But; len(t.all) > 0 {
+				o.next = time.Time{} // others may be mended too
+			}
 		}
 	}
 	if t.outage != nil || t.isEnough() {
@@ -257,6 +266,20 @@ func (o *obstacles) without() (ids []any) {
 		ids = append(ids, row.id)
 	}
 	return ids
+}
+
+// isDue reports whether some are to be tried again.
+func (o *obstacles) isDue() bool {
+	now := time.Now()
+	if now.Before(o.next) {
+		return false
+	}
+	for _, row := range o.rows {
+		if !now.Before(row.until) {
+			return true
+		}
+	}
+	return false
 }
 
 // due returns up to n rows that are to be tried again, which they are once in a while.

@@ -390,3 +390,134 @@ func BenchmarkStatementsBehindLimit(b *testing.B) {
 		require.NoError(b, w.DB.Close())
 	}
 }
+
+// The turns of a tenant are not for its jobs of a kind that has to wait itself.
+func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		s.insertMany(t, 6, 5, "report", "acme")
+		mail, acme := heldQuota(nil, time.Hour), heldQuota(nil, 10*time.Second)
+		s.PolicyFor = func(kind string) (*retry.Policy, error) {
+			if kind == "mail" {
+				return &retry.Policy{Quota: mail, MaxRetryAfter: 24 * time.Hour}, nil
+			}
+			return nil, nil
+		}
+		s.QuotaFor = func(string) retry.Pacer { return acme }
+		s.Concurrency, s.Poll = 2, 100*time.Millisecond
+		var released atomic.Int64
+		s.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
+			if o.Released && released.Add(1) > 100 {
+				time.Sleep(time.Second) // otherwise virtual time would stand still
+			}
+		}
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, stop(), errStop)
+		assert.LessOrEqual(t, released.Load(), int64(20))
+		assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done' AND sort = 'report'"))
+	})
+}
+
+// Wake, and the end of a wait, count while others have to wait for their turns too.
+func TestWorkerWokenBesideHeldJobs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		s.insertMany(t, 6, 1, "mail", "other")
+		acme := heldQuota(nil, time.Hour)
+		s.QuotaFor = func(key string) retry.Pacer {
+			if key == "acme" {
+				return acme
+			}
+			return nil
+		}
+		wake := make(chan struct{}, 1)
+		s.Wake, s.Poll, s.Concurrency = wake, 20*time.Second, 5
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(30 * time.Second)
+		for id := 7; id < 10; id++ {
+			s.insertMany(t, id, 1, "mail", "other")
+			wake <- struct{}{}
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, [][]any{{"done"}}, query(t, s.db, fmt.Sprintf("SELECT status FROM jobs WHERE id = %d", id)))
+		}
+		require.ErrorIs(t, stop(), errStop)
+		assert.Empty(t, s.errs)
+	})
+}
+
+// A row that is refused is told once, and tried again, while others have to wait for their turns.
+func TestWorkerRefusedBesideHeldJobs(t *testing.T) {
+	t.Parallel()
+	for _, hold := range []time.Duration{time.Hour, time.Second} {
+		inBubble(t, 0, func(t *testing.T, s *shop) {
+			s.Table = jobsOfTenants()
+			s.createAnew(t, s.Table)
+			s.insertMany(t, 1, 5, "mail", "acme")
+			s.insertMany(t, 6, 5, "mail", "other")
+			run(t, s.db, "CREATE TRIGGER stop BEFORE UPDATE ON jobs WHEN new.id = 7 BEGIN SELECT RAISE(ABORT, 'no'); END")
+			acme := heldQuota(nil, time.Hour)
+			s.QuotaFor = func(key string) retry.Pacer {
+				if key == "acme" {
+					return heldFor{acme, hold}
+				}
+				return nil
+			}
+			s.Poll, s.Concurrency = time.Second, 5
+			s.Work = succeeds
+			stop := s.start(t)
+			time.Sleep(2 * time.Minute)
+			s.mu.Lock()
+			assert.Len(t, s.errs, 1)
+			s.mu.Unlock()
+			run(t, s.db, "DROP TRIGGER stop")
+			time.Sleep(10 * time.Second)
+			require.ErrorIs(t, stop(), errStop)
+			assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+		})
+	}
+}
+
+// heldFor is a Pacer that has a turn now and then, for which there is no job.
+type heldFor struct {
+	retry.Pacer
+
+	d time.Duration
+}
+
+func (h heldFor) Take(p *retry.Policy, n int) (retry.Turn, int, time.Duration) {
+	turn, granted, wait := h.Pacer.Take(p, n)
+	return turn, granted, min(wait, h.d)
+}
+
+// A policy that is exchanged counts for jobs that have to wait for long.
+func TestWorkerPolicyExchangedInAHold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		policy := atomic.Pointer[retry.Policy]{}
+		policy.Store(&retry.Policy{Quota: heldQuota(nil, time.Hour), MaxRetryAfter: 24 * time.Hour})
+		s.PolicyFor = func(string) (*retry.Policy, error) { return policy.Load(), nil }
+		s.Concurrency = 2
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(time.Minute)
+		assert.Equal(t, [][]any{{int64(0)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+		policy.Store(&retry.Policy{Quota: &retryquota.Quota{}})
+		time.Sleep(15 * time.Second)
+		require.ErrorIs(t, stop(), errStop)
+		assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+	})
+}
+
+func succeeds(context.Context, *retrytable.Job[int64]) error { return nil }
