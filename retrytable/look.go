@@ -55,8 +55,9 @@ const (
 //
 // It looks at 5000 rows at most, which takes some milliseconds however large the table is: at the
 // dead rows if Status is Dead, at those that are due first if Status is Ready or Waiting or both, at the
-// running ones if it is Running, and at all rows otherwise, the newest first by their IDs. The
-// args are those of Jobs.Where.
+// running ones if it is Running, and at all rows otherwise, the newest first by their IDs. In MySQL,
+// Running jobs without a lease, and Waiting ones without a due time, are found among the newest rows
+// only. The args are those of Jobs.Where.
 func (t *Table[ID]) List(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (page Page[ID], err error) {
 	return t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
 }
@@ -75,7 +76,7 @@ func (t *Table[ID]) list(
 		return page, err
 	}
 	l := sqltable.Listing{Filter: f, Name: name, Limit: limit, Looked: max(mostSeen, limit), Text: text}
-	if l.Status == sqltable.Status(everyStatus) || l.Status&sqltable.Status(Other) != 0 {
+	if l.Status == sqltable.Status(everyStatus) {
 		l.Status = 0
 	}
 	if jobs.After != nil {
@@ -85,7 +86,7 @@ func (t *Table[ID]) list(
 	for _, r := range found.Rows {
 		page.Jobs = append(page.Jobs, recordOf[ID](r))
 	}
-	if id, ok := found.Next.(ID); ok && !found.Partial {
+	if id, ok := found.Next.(ID); ok {
 		page.Next = &id
 	}
 	page.Partial = found.Partial

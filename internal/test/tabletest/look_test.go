@@ -184,3 +184,59 @@ func TestPlansOfLooks(t *testing.T) {
 		}
 	})
 }
+
+// The pages of a list have every job once, also of given IDs, and each says if some are in none.
+func TestPagesOfLists(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		ctx, table := t.Context(), mended()
+		s.create(t, table, 0)
+		ids := func(jobs retrytable.Jobs[int64]) (all []int64) {
+			for range 10 {
+				page, err := table.List(ctx, s.db, jobs)
+				require.NoError(t, err)
+				for _, r := range page.Jobs {
+					all = append(all, r.ID)
+				}
+				if jobs.After = page.Next; page.Next == nil {
+					return all
+				}
+			}
+			return append(all, -1)
+		}
+		for id := 1; id <= 9; id++ {
+			run(t, s.db, "INSERT INTO jobs (id, sort, status) VALUES ($1, 'mail', 'dead')", id)
+		}
+		some := []int64{1, 3, 4, 6, 7, 8}
+		assert.Equal(t, []int64{8, 7, 6, 4, 3, 1}, ids(retrytable.Jobs[int64]{IDs: some, Limit: 2}))
+		assert.Equal(t, []int64{8, 7, 6, 4, 3, 1}, ids(retrytable.Jobs[int64]{IDs: some, Limit: 2, Status: retrytable.Dead}))
+
+		run(t, s.db, "UPDATE jobs SET status = 'paused' WHERE id = 2")
+		assert.Equal(t, []int64{2}, ids(retrytable.Jobs[int64]{Status: retrytable.Other}))
+		assert.Equal(t, []int64{9, 8, 7, 6, 5, 4, 3, 1}, ids(retrytable.Jobs[int64]{Status: retrytable.Dead}))
+
+		run(t, s.db, "UPDATE jobs SET status = 'running', due_at = NULL WHERE id = 3")
+		run(t, s.db, "UPDATE jobs SET status = 'waiting', due_at = NULL WHERE id = 4")
+		assert.Equal(t, []int64{3}, ids(retrytable.Jobs[int64]{Status: retrytable.Running}), "without a lease")
+		assert.Equal(t, []int64{4}, ids(retrytable.Jobs[int64]{Status: retrytable.Ready | retrytable.Waiting}), "that waits for ever")
+	})
+}
+
+// Each page says that there are jobs which no page has.
+func TestPartialPages(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := jobsOfTenants()
+		s.createAnew(t, table)
+		s.insertMany(t, 1, 5100, "mail", "acme")
+		page, err := table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 10})
+		require.NoError(t, err)
+		assert.True(t, page.Partial)
+		assert.NotNil(t, page.Next)
+		page, err = table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 5000})
+		require.NoError(t, err)
+		assert.Len(t, page.Jobs, 5000)
+		assert.True(t, page.Partial)
+		assert.Nil(t, page.Next)
+	})
+}

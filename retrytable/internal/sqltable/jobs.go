@@ -80,6 +80,9 @@ func (b *builder) among(status Status) string {
 	if status&Dead != 0 {
 		all = append(all, b.dead())
 	}
+	if status&Other != 0 {
+		all = append(all, "NOT ("+oneOf(b.status, s.all()...)+")")
+	}
 	switch len(all) {
 	case 0:
 		return "1 = 0"

@@ -205,7 +205,7 @@ func (s *Statements) List(ctx context.Context, db DB, l Listing) (found Listed, 
 	}
 	w := b.window(l, len(present(conditions...)) == 0)
 	looked := w.sql(&v)
-	if !w.byID && l.After != nil {
+	if l.After != nil && (!w.byID || len(l.IDs) > 0) {
 		conditions = append(conditions, b.id+" < "+v.parameter(l.After))
 	}
 	from := b.dialect.byIDs(b, fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
@@ -223,11 +223,16 @@ func (s *Statements) List(ctx context.Context, db DB, l Listing) (found Listed, 
 	switch {
 	case err != nil:
 		return Listed{}, users.failed(err)
-	case len(found.Rows) > l.Limit:
+	case len(found.Rows) > l.Limit && w.byID:
 		return Listed{Rows: found.Rows[:l.Limit], Next: found.Rows[l.Limit-1].ID}, nil
 	}
 	found.Next, err = w.last(ctx, db)
-	found.Partial = found.Next != nil && !w.byID
+	if found.Partial = found.Next != nil && !w.byID; found.Partial {
+		found.Next = nil // no page has what follows
+	}
+	if len(found.Rows) > l.Limit {
+		found.Rows, found.Next = found.Rows[:l.Limit], found.Rows[l.Limit-1].ID
+	}
 	return found, users.failed(err)
 }
 
@@ -248,7 +253,9 @@ type window struct {
 // window of a listing; all its rows are wanted if nothing narrows it.
 func (b *builder) window(l Listing, narrowsNothing bool) window {
 	w := window{b, l, l.Status == 0 || l.Status&^(Ready|Waiting) != 0 && l.Status != Running, l.Looked}
-	if w.byID && (narrowsNothing || l.Status == Dead && len(b.matching(l.Filter, &values{})) == 0) {
+	if len(l.IDs) > 0 {
+		w.size = len(l.IDs)
+	} else if w.byID && (narrowsNothing || l.Status == Dead && len(b.matching(l.Filter, &values{})) == 0) {
 		w.size = l.Limit + 1
 	}
 	return w
@@ -271,6 +278,9 @@ func (w window) sql(v *values) string {
 	case !w.byID:
 		i = w.claimIndex()
 	}
+	if !w.byID && w.Dialect == MySQL {
+		return w.soonest(i) + " UNION ALL " + w.untimed(i)
+	}
 	from, rows, order := w.dialect.through(w.builder, i)
 	if w.byID && w.After != nil {
 		rows += " AND " + w.id + " < " + v.parameter(w.After)
@@ -283,6 +293,12 @@ func (w window) soonest(i index) string {
 	from, rows, order := w.dialect.through(w.builder, i)
 	return fmt.Sprintf("SELECT * FROM (SELECT %s AS looked_id FROM %s WHERE %s ORDER BY %s LIMIT %d) AS %s",
 		w.id, from, rows, order, w.size, "soonest"+i.suffix)
+}
+
+// untimed are the rows that have no instant, and that MySQL has in no index: those among the newest rows.
+func (w window) untimed(i index) string {
+	return fmt.Sprintf("SELECT looked_id FROM (SELECT %s AS looked_id, %s FROM %s ORDER BY %s DESC LIMIT %d) AS newest WHERE %s AND (%s) IS NULL",
+		w.id, set(w.status, w.due, w.leaseUntil), w.table, w.id, w.size, i.condition, i.due)
 }
 
 // last is the ID of the last row, if the window is full.
