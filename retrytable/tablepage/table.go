@@ -51,9 +51,12 @@ var words = []retrytable.Status{
 	retrytable.Ready | retrytable.Waiting | retrytable.Running,
 }
 
+// anyLine is for the error of a filter, because a form changes the ends of lines.
+var anyLine = strings.NewReplacer("\r\n", "*", "\r", "*", "\n", "*")
+
 func filterOf(query url.Values) (f filter, err error) {
 	f = filter{
-		ID: query.Get("id"), Kind: query.Get("kind"), Category: query.Get("category"), Error: query.Get("error"),
+		ID: query.Get("id"), Kind: query.Get("kind"), Category: query.Get("category"), Error: anyLine.Replace(query.Get("error")),
 		After: query.Get("after"), All: query.Get("all") == "1",
 	}
 	if word := query.Get("status"); word != "" {

@@ -189,3 +189,19 @@ func TestPageInOutage(t *testing.T) {
 		assert.Contains(t, again, "since "+since[:23])
 	})
 }
+
+// A group of failures with several lines can be tried again: a browser sends other ends of lines
+// than it was given.
+func TestPageOfManyLines(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		table := mended()
+		s.create(t, table, 1)
+		die(t, s, table, retry.MarkFinal(errors.Join(errors.New("no user"), errors.New("no mail"))))
+		page := pageOf(s, table)
+		form := url.Values{"table": {"jobs"}, "status": {"dead"}, "error": {"no user\r\nno mail"}, "do": {"try again"}}
+		answer, _ := ask(t, page, "POST", "?", form, "Sec-Fetch-Site", "same-origin")
+		assert.Contains(t, answer.Header.Get("Location"), "changed=1")
+		assert.Equal(t, "waiting", s.record(t, s.db, 1).status)
+	})
+}
