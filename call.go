@@ -251,6 +251,7 @@ func (c *Call) prepare() bool {
 			c.State.First = now
 		}
 		if p.timeLeft(&c.State, now) <= 0 {
+			c.giveBack()
 			c.expire(StopTimeout, 0, nil)
 			return false
 		}
@@ -579,6 +580,7 @@ func (c *Call) keep(err error) {
 //go:noinline
 func (c *Call) decide(j *judgment, err error) (now time.Time) {
 	j.timeUp = c.timeUp()
+	defer c.tellQuota(ErrLost, Verdict{}) // unless it is told: the Observer may panic
 	c.release(err)
 	p, budget, room := c.Policy.orZero(), c.budget(), sat.Max
 	deadline, ends := c.deadline()

@@ -285,6 +285,43 @@ func TestQuotaRefusalsAreFree(t *testing.T) {
 	}
 }
 
+// ending is an Observer of attempts that panics when one of them ends.
+type ending struct{}
+
+func (ending) Observe(context.Context, retry.Event) {}
+
+func (ending) Attempt(context.Context, int) (context.Context, func(error)) {
+	return nil, func(error) { panic("the end") }
+}
+
+// A turn is given back if the time of the call is over when it has come, and told if the Observer
+// panics. The first turn of a Quota is the only one until then.
+func TestQuotaKeepsNoTurn(t *testing.T) {
+	t.Parallel()
+	old := retry.State{First: firstAttempt.Add(-time.Hour)}
+	for name, use := range map[string]func(p *retry.Policy){
+		"Begin": func(p *retry.Policy) {
+			call := retry.Call{Policy: p, State: old}
+			assert.False(t, call.Begin(t.Context()))
+			assert.ErrorIs(t, call.Err(), retry.StopTimeout)
+		},
+		"Next": func(p *retry.Policy) {
+			call := retry.Call{Policy: p, State: old}
+			assert.False(t, call.Next(t.Context()))
+			assert.ErrorIs(t, call.Err(), retry.StopTimeout)
+		},
+		"a panic": func(p *retry.Policy) {
+			p.Observer = ending{}
+			assert.Panics(t, func() { _ = p.Execute(t.Context(), func(context.Context) error { return errBoom }) })
+		},
+	} {
+		p := &retry.Policy{Quota: &retryquota.Quota{}, Timeout: time.Minute, Clock: retrytest.NewClock(firstAttempt)}
+		use(p)
+		_, granted, _ := p.Quota.Take(p, 1)
+		assert.Equal(t, 1, granted, name)
+	}
+}
+
 // A turn of a policy that was exchanged for one without a Quota is forgotten, and one of
 // another Quota is of an old cycle.
 func TestTurnOfAnotherPolicy(t *testing.T) {
