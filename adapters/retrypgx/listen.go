@@ -82,7 +82,7 @@ func (l *Listener) listen(ctx context.Context) error {
 			return err
 		}
 	}
-	wakes := waker{wake: l.Wake, conn: conn}
+	wakes := waker{wake: l.Wake, conn: conn, heard: l.Notified}
 	defer wakes.late.Wait()
 	wakes.tick()
 	for {

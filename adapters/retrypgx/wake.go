@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // waker wakes a Worker. Commits that notify wait for each other, so when notifications come quickly, it
@@ -14,8 +15,9 @@ import (
 type waker struct {
 	wake  chan<- struct{}
 	conn  *pgx.Conn
-	last  time.Time     // when a notification came
-	still time.Duration // how long the triggers were still
+	heard func(ctx context.Context, n *pgconn.Notification) error // may be nil
+	last  time.Time                                               // when a notification came
+	still time.Duration                                           // how long the triggers were still
 	late  sync.WaitGroup
 }
 
@@ -57,7 +59,26 @@ func (w *waker) notified(ctx context.Context, channel string) error {
 	}
 	w.late.Go(func() { w.ticks(ctx, lateTicks) })
 	w.last = time.Now()
-	return nil
+	return w.drain(ctx)
+}
+
+// drain hears the notifications that have come, whose jobs the ticks have found or the late ones find.
+// With a time of its own for each, the ticks would go on for minutes after a burst.
+func (w *waker) drain(ctx context.Context) error {
+	at, once := context.WithCancel(ctx)
+	once() // so that there is no wait
+	for {
+		n, _ := w.conn.WaitForNotification(at)
+		if n == nil {
+			return nil
+		}
+		if w.heard == nil {
+			continue
+		}
+		if err := w.heard(ctx, n); err != nil {
+			return err
+		}
+	}
 }
 
 func (w *waker) ticks(ctx context.Context, n int) {

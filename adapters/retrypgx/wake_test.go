@@ -5,10 +5,12 @@ import (
 	"database/sql"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -145,4 +147,37 @@ func TestWakeTrigger(t *testing.T) {
 	_, err = conn.Exec(t.Context(), fmt.Sprintf(lock, "unlock"), w.table.Notify)
 	require.NoError(t, err)
 	assert.Equal(t, 1, notified(" (id) VALUES (3001)"))
+}
+
+// Notifications that have come while the listener looks for jobs all the time need no such time
+// each: it is still soon after the last one.
+func TestWakeForgetsWhatHasCome(t *testing.T) {
+	t.Parallel()
+	testkit.Needs(t, "PostgreSQL")
+	channel := fmt.Sprintf("retrypgx_%x", rand.Uint64())
+	listening, heard, wake := make(chan struct{}), make(chan string, 1000), make(chan struct{}, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- retrypgx.Listen(ctx, nil, retrypgx.Listener{
+			Connect:   func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, dsn()) },
+			Channels:  []string{channel},
+			Wake:      wake,
+			Listening: func(context.Context, *pgx.Conn) error { close(listening); return nil },
+			Notified:  func(_ context.Context, n *pgconn.Notification) error { heard <- n.Payload; return nil },
+		})
+	}()
+	<-listening
+	conn, err := pgx.Connect(t.Context(), dsn())
+	require.NoError(t, err)
+	defer func() { assert.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
+	_, err = conn.Exec(t.Context(), "SELECT pg_notify($1, n::text) FROM generate_series(1, 1000) n", channel)
+	require.NoError(t, err)
+	began := time.Now()
+	for n := range 1000 {
+		assert.Equal(t, strconv.Itoa(n+1), <-heard)
+	}
+	assert.Less(t, time.Since(began), 10*time.Second, "20 ms each are 20 s, and 160 ms each are 160 s")
+	stop()
+	assert.ErrorIs(t, <-ended, context.Canceled)
 }
