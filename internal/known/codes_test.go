@@ -83,6 +83,7 @@ func TestCodesOfPackages(t *testing.T) {
 		{"github.com/tarantool/go-tarantool/v3", code{Code: 97}, "2 tarantool_97"},
 		{"github.com/tarantool/go-tarantool/v3", code{Code: 0x4004}, "3 tarantool_16388"},
 		{"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb", coded{4}, "1 kurrentdb_4"},
+		{"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb", coded{13}, "0 "},
 		{"github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb", coded{17}, "2 kurrentdb_17"},
 		{"github.com/rqlite/gorqlite", statement{&struct{ Code, ExtendedCode int }{19, 2067}}, "1 sqlite_2067"},
 		{"github.com/rqlite/gorqlite", statement{&struct{ Code, ExtendedCode int }{5, 0}}, "2 sqlite_5"},

@@ -24,14 +24,15 @@ func tarantool(code int64) Fact {
 	}
 }
 
-// kurrentDB classifies an ErrorCode of KurrentDB.
+// kurrentDB classifies an ErrorCode of KurrentDB. 12 and 13 are a refusal and a deleted stream, but in
+// v1.0 an error of the server and a node that is not the leader.
 //
 // https://pkg.go.dev/github.com/kurrent-io/KurrentDB-Client-Go/kurrentdb#ErrorCode
 func kurrentDB(code int64) Fact {
 	switch category := "kurrentdb_" + strconv.FormatInt(code, 10); code {
 	case 2, 6, 17, 18, 19: // a deadline, a connection, no leader, aborted, unavailable
 		return Transient(category)
-	case 1, 3, 4, 5, 7, 8, 9, 10, 11, 12, 13, 20: // features, rights, streams, versions, sizes, checks
+	case 1, 3, 4, 5, 7, 8, 9, 10, 11, 20: // features, rights, streams, versions, sizes, checks
 		return Permanent(category)
 	default:
 		return Fact{}
