@@ -88,7 +88,10 @@ func (r *Retryer) RetryDelay(attempt int, err error) (time.Duration, error) {
 	case d.Stop == retry.StopFinal:
 		return 0, err
 	default:
-		return 0, &retry.Error{Policy: p.Name, Attempts: attempt, Stop: d.Stop, RetryAfter: d.Verdict.After, Err: err, State: d.State}
+		return 0, &retry.Error{
+			Policy: p.Name, Attempts: attempt, Stop: d.Stop, RetryAfter: d.Verdict.After, Err: err, State: d.State,
+			NotApplied: attempt == 1 && d.Verdict.NotApplied && !d.Verdict.Progress,
+		}
 	}
 }
 

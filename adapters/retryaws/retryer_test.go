@@ -137,6 +137,16 @@ func TestDeadline(t *testing.T) {
 	p.MaxRetryAfter = time.Second
 	_, err = client.GetCallerIdentity(t.Context(), nil)
 	require.ErrorIs(t, err, retry.StopRetryAfter)
+
+	// A NonIdempotent job around it comes again later, if nothing had an effect.
+	var e *retry.Error
+	p.Classifier = func(error) retry.Verdict {
+		return retry.Verdict{Class: retry.RateLimited, After: 2 * time.Minute, NotApplied: true}
+	}
+	_, err = client.GetCallerIdentity(t.Context(), nil)
+	require.ErrorAs(t, err, &e)
+	assert.True(t, e.NotApplied)
+	assert.True(t, (&retry.Policy{NonIdempotent: true}).Next(retry.State{}, err, time.Now()).Retry)
 }
 
 func TestMaxAttempts(t *testing.T) {
