@@ -18,7 +18,8 @@ import (
 // Migration says what [Table.Migrate] does besides. Its zero value is ready to use.
 type Migration[ID any] struct {
 	// Also, if not nil, returns the statements that add what else the program needs: the table
-	// itself, columns of its own, other tables. It changes nothing, and may be called several times. Its
+	// itself without the columns of the Table but its ID, columns of its own, other tables. It changes
+	// nothing, and may be called several times. Its
 	// statements come first, but for those of indexes, which come after the columns of the Table.
 	Also func(ctx context.Context, db DB) ([]string, error)
 
@@ -45,7 +46,7 @@ type Migration[ID any] struct {
 //   - In SQLite, all is one transaction with a Probe.
 //   - In MySQL, each statement is by itself. Before the first, the columns and indexes of the Table
 //     are added to a temporary copy of the table, and probed there without Set and InTx; the copy has neither
-//     foreign keys nor triggers.
+//     foreign keys nor triggers. A table with partitions has no copy.
 //
 // At its end Migrate probes the table, also if nothing was missing.
 func (t *Table[ID]) Migrate(ctx context.Context, db *sql.DB, m Migration[ID]) error {
@@ -256,7 +257,7 @@ func (r *migrating[ID]) oneByOne(ctx context.Context, conn *sql.Conn, statements
 // probes it.
 func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
 	c, err := r.compare(ctx, conn)
-	if err != nil || !c.IsThere() {
+	if err != nil || !c.Copies() {
 		return err
 	}
 	before, after, err := c.Copy(ctx, conn)

@@ -338,3 +338,39 @@ func TestMigrateWaits(t *testing.T) {
 		require.NoError(t, <-done)
 	})
 }
+
+// A table with partitions is migrated too.
+func TestMigratePartitioned(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.MySQL, retrytable.PostgreSQL), func(t *testing.T, s *store) {
+		if s.dialect == retrytable.MySQL {
+			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 4")
+		} else {
+			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY) PARTITION BY HASH (id)")
+			run(t, s.db, "CREATE TABLE jobs_0 PARTITION OF jobs FOR VALUES WITH (MODULUS 1, REMAINDER 0)")
+		}
+		run(t, s.db, "INSERT INTO jobs (id) VALUES (1)")
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{}))
+		require.NoError(t, table.Check(t.Context(), s.db))
+		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{}))
+	})
+}
+
+// The connection that has migrated goes back to the pool as it was.
+func TestMigrateLeavesTheConnection(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.MySQL), func(t *testing.T, s *store) {
+		s.live(t, "", 1)
+		s.db.SetMaxOpenConns(1)
+		setting := func() any { return query(t, s.db, "SELECT @@SESSION.lock_wait_timeout")[0][0] }
+		before := setting()
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		var all told
+		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{Tell: all.tell}))
+		require.Len(t, all.statements, 1, "the table is copied once")
+		require.Equal(t, before, setting())
+	})
+}

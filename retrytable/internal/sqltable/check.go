@@ -16,7 +16,7 @@ type Comparison struct {
 	found map[string]found  // the columns, by their folded names
 	built map[string]string // the indexes, and the statement that drops one that is of no use
 
-	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY
+	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY, and MySQL has no Copy
 
 	misfits []misfit
 	missing []string // the SQL of parts
@@ -45,12 +45,18 @@ func (c *Comparison) Misfits(unmended bool) error {
 // IsThere reports whether there is a table.
 func (c *Comparison) IsThere() bool { return len(c.found) > 0 }
 
+// Copies reports whether MySQL can make a Copy.
+func (c *Comparison) Copies() bool { return c.IsThere() && !c.partitioned }
+
 // Mends are the statements that add what is missing: those that are quick, in a transaction too, and
 // those after them that take long, each by itself. If there is no table, they are for one of the user's
 // columns.
 func (c *Comparison) Mends() (quick, slow []string) {
 	if !c.IsThere() {
 		return c.Schema(), nil
+	}
+	if c.Dialect == MySQL { // clauses of one statement, which copies the table once
+		return c.dialect.altering(c.builder, slices.Concat(c.missing, c.slow)), nil
 	}
 	quick, slow = c.dialect.altering(c.builder, c.missing), c.dialect.altering(c.builder, c.slow)
 	if c.Dialect == PostgreSQL && len(quick)+len(slow) > 0 {

@@ -294,7 +294,7 @@ func (m mysqlExtend) update(ctx context.Context, db DB, args []any) (held bool, 
 
 const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
 	coalesce(c.COLLATION_NAME, ''), coalesce(c.CHARACTER_SET_NAME, ''), c.COLUMN_DEFAULT, c.COLUMN_COMMENT,
-	coalesce(c.CHARACTER_MAXIMUM_LENGTH, -1), coalesce(t.ENGINE, '') FROM information_schema.COLUMNS c
+	coalesce(c.CHARACTER_MAXIMUM_LENGTH, -1), coalesce(t.ENGINE, ''), coalesce(t.CREATE_OPTIONS LIKE '%partitioned%', 0) FROM information_schema.COLUMNS c
 	JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
 	WHERE c.TABLE_SCHEMA = coalesce(?, DATABASE()) AND c.TABLE_NAME = ?`
 
@@ -309,7 +309,7 @@ func (d mysql) inspect(ctx context.Context, db DB, c *Comparison) error {
 		var f found
 		var column, privileges, collation, comment string
 		var dflt sql.NullString
-		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &f.charset, &dflt, &comment, &f.length, &engine)
+		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &f.charset, &dflt, &comment, &f.length, &engine, &c.partitioned)
 		for _, privilege := range []string{"SELECT", "UPDATE"} {
 			if !strings.Contains(privileges, strings.ToLower(privilege)) {
 				f.lacks = append(f.lacks, privilege)
