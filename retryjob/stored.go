@@ -176,6 +176,9 @@ func (s *Stored) begin(ctx context.Context) bool {
 	s.bound()
 	p, err := s.policy()
 	if err != nil {
+		if s.Turn != 0 && p.Quota != nil {
+			p.Quota.Return(p, s.Turn, 1)
+		}
 		s.handBack(Refused, NoPolicy, handover, err)
 		return false
 	}

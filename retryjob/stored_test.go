@@ -654,3 +654,23 @@ func TestStoredEnd(t *testing.T) {
 	events.Expect(t, "1: gave up (final): bad request")
 	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), noWork), "it has ended")
 }
+
+// counted is a Pacer of which only the turns that are given back are asked.
+type counted struct {
+	retry.Pacer
+
+	returned int
+}
+
+func (c *counted) Return(_ *retry.Policy, _ retry.Turn, n int) { c.returned += n }
+
+// A job without a policy gives back the turn that its worker has taken.
+func TestRefusedKeepsNoTurn(t *testing.T) {
+	t.Parallel()
+	quota := &counted{}
+	job := retryjob.Stored{
+		Quota: quota, Turn: 7, PolicyFor: func(string) (*retry.Policy, error) { return nil, errors.New("none") },
+	}
+	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), nil))
+	assert.Equal(t, 1, quota.returned)
+}
