@@ -58,7 +58,7 @@ func (c *Comparison) Mends() (quick, slow []string) {
 	if c.Dialect == MySQL { // clauses of one statement, which copies the table once
 		return c.dialect.altering(c.builder, slices.Concat(c.missing, c.slow)), nil
 	}
-	quick, slow = c.dialect.altering(c.builder, c.missing), c.dialect.altering(c.builder, c.slow)
+	quick, slow = c.dialect.altering(c.builder, c.missing), c.slow
 	if c.Dialect == PostgreSQL && len(quick)+len(slow) > 0 {
 		slow = append(slow, "ANALYZE "+c.table)
 	}
@@ -207,8 +207,6 @@ func (c *Comparison) rest(parts []part) {
 		drop, built := c.built[p.index]
 		switch {
 		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
-		case p.dispensable && c.Dialect == MySQL: // a clause of the statement that copies the table
-			c.missing = append(c.missing, p.sql)
 		case p.dispensable:
 			sql := cmp.Or(p.online, p.sql)
 			if c.partitioned {
