@@ -3,6 +3,7 @@ package tabletest_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"sync/atomic"
@@ -241,4 +242,38 @@ func (s *store) insertDead(t testing.TB, n int) {
 	}
 	run(t, s.db, "INSERT INTO jobs (id, status, attempts, due_at, sort, error) "+
 		"SELECT i, 'dead', 3, NULL, 'mail', 'dial tcp: connection refused' FROM "+numbers, n)
+}
+
+// A job that is put off is not due before the instant, and an attempt that does not count leaves
+// nothing: not even the time of the first one, which MaxElapsed counts from.
+func TestPutOffOfRunningJobs(t *testing.T) {
+	t.Parallel()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		ctx, table := t.Context(), mended()
+		s.create(t, table, 3)
+		rows, err := table.Claim(ctx, s.db, 3)
+		require.NoError(t, err)
+		for _, row := range rows {
+			if row.ID == 3 {
+				d := (&retry.Policy{}).Next(row.State, errors.New("again"), row.Now())
+				require.NoError(t, table.Fail(ctx, s.db, row.Lease, d))
+			}
+		}
+		until := time.Now().Add(time.Hour).Truncate(time.Second).Add(300_001 * time.Microsecond)
+		n, err := table.PutOff(ctx, s.db, retrytable.Jobs[int64]{IDs: []int64{1, 3}, Status: retrytable.Running | retrytable.Waiting}, until)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, n)
+		r, _, err := table.Find(ctx, s.db, 1)
+		require.NoError(t, err)
+		assert.Zero(t, r.Attempts)
+		assert.Zero(t, r.First)
+		if s.instants != retrytable.RFC3339 { // its clock has milliseconds
+			assert.False(t, r.Due.Before(until), "%v %v", r.Due, until)
+		}
+		assert.WithinDuration(t, until, r.Due, time.Second)
+		r, _, err = table.Find(ctx, s.db, 3)
+		require.NoError(t, err)
+		assert.Equal(t, 1, r.Attempts)
+		assert.NotZero(t, r.First)
+	})
 }

@@ -192,16 +192,18 @@ func Back(name, additional string, due time.Time) Operation {
 	return Operation{Name: name, Set: additional, assignments: func(b *builder, v *values) string {
 		status, at := b.Statuses.Ready, "NULL"
 		if !due.IsZero() {
-			status, at = b.Statuses.Waiting, b.instants.of(v.parameter(due.UnixMicro()))
+			status, at = b.Statuses.Waiting, b.instants.of(v.parameter(roundedUp(due, b.Instants.Unit())))
 		}
 		uncounted := fmt.Sprintf("%s = CASE WHEN %s AND %s > 0 THEN %s - 1 ELSE %s END",
 			b.attempts, b.running(), b.attempts, b.attempts, b.attempts)
-		forget := ""
-		if due.IsZero() { // all of them are running
-			forget = b.forget()
-		}
-		return set(forget, optional(b.Columns.Attempts, uncounted), b.status+" = "+literal(status), b.due+" = "+at, b.leaseUntil+" = NULL")
+		return set(b.forget(b.running()+" AND "), optional(b.Columns.Attempts, uncounted), b.status+" = "+literal(status), b.due+" = "+at, b.leaseUntil+" = NULL")
 	}}
+}
+
+// roundedUp is an instant in microseconds since 1970, as a multiple of so many of them.
+func roundedUp(at time.Time, unit int) int64 {
+	micros := at.Add(time.Microsecond - 1).UnixMicro()
+	return (micros + int64(unit) - 1) / int64(unit) * int64(unit)
 }
 
 // Lost gives running rows without a lease one that has run out.

@@ -47,8 +47,8 @@ func (t *Table) Statements() *Statements {
 		retry:     b.fail(t.Statuses.Waiting, t.Set.Retry, true),
 		die:       b.fail(t.Statuses.Dead, t.Set.End, false),
 		extend:    b.extend(),
-		release:   b.release(t.Statuses.Ready, b.forget(), false),
-		postpone:  b.release(t.Statuses.Waiting, b.forget(), true),
+		release:   b.release(t.Statuses.Ready, b.forget(""), false),
+		postpone:  b.release(t.Statuses.Waiting, b.forget(""), true),
 		unstarted: b.release(t.Statuses.Waiting, "", true),
 		state:     b.state(),
 	}
@@ -274,10 +274,10 @@ func (b *builder) release(status, forget string, later bool) *Update {
 }
 
 // forget clears the time of the first attempt, if the attempt that is taken back was the
-// first.
-func (b *builder) forget() string {
+// first. It is not for rows for which a further condition, which ends with AND, does not hold.
+func (b *builder) forget(condition string) string {
 	none := cmp.Or(optional(b.Columns.Attempts, " <= 1"), " <= 0")
-	return optional(b.Columns.First, b.first+" = CASE WHEN "+b.attempts+none+
+	return optional(b.Columns.First, b.first+" = CASE WHEN "+condition+b.attempts+none+
 		optional(b.Columns.RateLimited, " AND coalesce("+b.rateLimited+", 0) = 0")+
 		optional(b.Columns.Pending, " AND coalesce("+b.pending+", 0) = 0")+" THEN NULL ELSE "+b.first+" END")
 }
