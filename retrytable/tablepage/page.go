@@ -174,12 +174,12 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, v *view, err error) 
 	code := http.StatusOK
 	if err != nil {
 		v.List, v.Job, v.Question = nil, nil, nil
-		code, v.Problem = p.told(v.Table, err)
+		code, v.Problem = p.told(r, v.Table, err)
 	}
 	for i := range v.Tables {
 		o := &v.Tables[i]
 		var one int
-		if one, o.Problem = p.told(o.Table, o.err); o.err != nil {
+		if one, o.Problem = p.told(r, o.Table, o.err); o.err != nil {
 			code = max(code, one)
 		}
 	}
@@ -198,8 +198,8 @@ func (p *Page) show(w http.ResponseWriter, r *http.Request, v *view, err error) 
 }
 
 // told is the status code and the text of an error of a table. It remembers since when its
-// database does not answer.
-func (p *Page) told(t Table, err error) (code int, shown string) {
+// database does not answer, unless the reader has not waited for the answer.
+func (p *Page) told(r *http.Request, t Table, err error) (code int, shown string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	var known *problem
@@ -222,6 +222,8 @@ func (p *Page) told(t Table, err error) (code int, shown string) {
 	since, ok := p.away[t]
 	if !ok {
 		since = time.Now()
+	}
+	if r.Context().Err() == nil {
 		p.away[t] = since
 	}
 	return http.StatusServiceUnavailable, fmt.Sprintf("The database does not answer as it should, since %s: %s", at(since), text(err.Error()))
@@ -270,7 +272,7 @@ func (p *Page) look(r *http.Request, v *view) (err error) {
 		}
 	}
 	if err == nil {
-		_, _ = p.told(v.Table, nil)
+		_, _ = p.told(r, v.Table, nil)
 	}
 	return err
 }

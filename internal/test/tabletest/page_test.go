@@ -2,6 +2,7 @@
 package tabletest_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -203,5 +204,21 @@ func TestPageOfManyLines(t *testing.T) {
 		answer, _ := ask(t, page, "POST", "?", form, "Sec-Fetch-Site", "same-origin")
 		assert.Contains(t, answer.Header.Get("Location"), "changed=1")
 		assert.Equal(t, "waiting", s.record(t, s.db, 1).status)
+	})
+}
+
+// A reader who has gone away says nothing about the database.
+func TestPageThatNobodyWaitsFor(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 1, func(t *testing.T, s *shop) {
+		page := pageOf(s.store, s.Table)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodGet, "http://example.com/", nil))
+		time.Sleep(time.Hour)
+		s.database.down.Store(true)
+		answer, body := ask(t, page, "GET", "", nil)
+		assert.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
+		assert.Contains(t, body, "since "+time.Now().UTC().Format("2006-01-02 15:"))
 	})
 }
