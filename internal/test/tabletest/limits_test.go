@@ -521,3 +521,32 @@ func TestWorkerPolicyExchangedInAHold(t *testing.T) {
 }
 
 func succeeds(context.Context, *retrytable.Job[int64]) error { return nil }
+
+// The first jobs of a claim begin while their leases last, however many keys have turns.
+func TestWorkerManyLimitsAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		const keys = 100
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		quotas := map[string]*retryquota.Quota{}
+		for i := range keys {
+			key := fmt.Sprint("tenant ", i)
+			s.insertMany(t, i+1, 1, "mail", key)
+			quotas[key] = heldQuota(nil, 10*time.Second)
+		}
+		start := time.Now()
+		s.QuotaFor = func(key string) retry.Pacer {
+			if time.Since(start) > 5*time.Second {
+				time.Sleep(time.Second)
+			}
+			return quotas[key]
+		}
+		s.Concurrency, s.Work = keys, succeeds
+		stop := s.start(t)
+		time.Sleep(5 * time.Minute)
+		require.ErrorIs(t, stop(), errStop)
+		assert.Empty(t, s.errs)
+		assert.Equal(t, [][]any{{int64(keys), int64(keys)}}, query(t, s.db, "SELECT count(*), sum(attempts) FROM jobs WHERE status = 'done'"))
+	})
+}
