@@ -39,7 +39,8 @@ type Migration[ID any] struct {
 // killed goes on when it is called again.
 //
 //   - In PostgreSQL, all but the indexes is one transaction, with a [Table.Probe] at its end: if a
-//     write would be refused, nothing has changed. It waits for the lock of a table for a second,
+//     write would be refused, or the Probe takes longer than 5 s, nothing has changed: functions of the
+//     Probe that use another connection may wait for the tables for ever. It waits for the lock of a table for a second,
 //     because others wait behind it, and tries again up to 100 times. Then the indexes are
 //     made CONCURRENTLY, and ANALYZE is run. A word that is new to an enum cannot be probed in the transaction.
 //     Migrate needs a connection that is its own: not one of a PgBouncer that pools transactions.
@@ -235,11 +236,27 @@ func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) er
 		if err := r.exec(ctx, tx, append(p.quick, savepoint)...); err != nil {
 			return err
 		}
-		if err := r.probe(ctx, r.db, tx, r.how.Probe); err != nil {
+		if err := r.probeLocked(ctx, tx); err != nil {
 			return err
 		}
 		return r.exec(ctx, tx, "ROLLBACK TO "+savepoint)
 	})
+}
+
+// longestProbe is how long all others wait at most for a probe.
+const longestProbe = 5 * time.Second
+
+var errLongProbe = fmt.Errorf("retrytable: probe: not done in %v, for which all others wait: Turn, Insert and InTx must use only their tx", longestProbe)
+
+// probeLocked is a probe while this connection alone has the tables.
+func (r *migrating[ID]) probeLocked(ctx context.Context, tx *sql.Tx) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, longestProbe, errLongProbe)
+	defer cancel()
+	err := r.probe(ctx, r.db, tx, r.how.Probe)
+	if err != nil && context.Cause(ctx) == errLongProbe { //nolint:errorlint // it is this one
+		return fmt.Errorf("%w:\n%w", ErrTable, errLongProbe)
+	}
+	return err
 }
 
 // oneByOne runs statements for MySQL, after a rehearsal.

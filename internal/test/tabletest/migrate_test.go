@@ -374,3 +374,24 @@ func TestMigrateLeavesTheConnection(t *testing.T) {
 		require.Equal(t, before, setting())
 	})
 }
+
+// A function of the Probe that looks at the table with another connection waits for the migration,
+// which does not wait for it for ever.
+func TestMigrateProbesElsewhere(t *testing.T) {
+	t.Parallel()
+	forEach(t, of(databases, retrytable.PostgreSQL), func(t *testing.T, s *store) {
+		s.live(t, "", 1)
+		table := jobs()
+		table.Dialect, table.Instants = s.dialect, s.instants
+		before, other := s.catalog(t), s.again(t)
+		inTx := func(ctx context.Context, _ *sql.Tx, _ *retrytable.Outcome[int64]) error {
+			return other.QueryRowContext(ctx, "SELECT FROM jobs").Err()
+		}
+		err := table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{
+			Probe: retrytable.Probe[int64]{Worker: &retrytable.Worker[int64]{InTx: inTx}},
+		})
+		require.ErrorIs(t, err, retrytable.ErrTable)
+		require.ErrorContains(t, err, "InTx must use only their tx")
+		assert.Equal(t, before, s.catalog(t))
+	})
+}
