@@ -109,7 +109,7 @@ func TestNextEveryStop(t *testing.T) {
 		{
 			"a hint too long", unlimited,
 			retry.State{},
-			limited(25*time.Hour),
+			limited(25 * time.Hour),
 			retry.Decision{
 				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Counted: true, Limit: retry.Unlimited,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1},
@@ -120,7 +120,7 @@ func TestNextEveryStop(t *testing.T) {
 			"a free hint too long",
 			retry.Policy{FreeRateLimits: 1},
 			retry.State{Failures: 1},
-			limited(25*time.Hour),
+			limited(25 * time.Hour),
 			retry.Decision{
 				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Limit: 3,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1, RateLimited: 1},

@@ -47,7 +47,7 @@ func MariaDB(t testing.TB) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }()
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		t.Fatalf("mariadbd: %v", err)

@@ -93,7 +93,9 @@ func (mysql) generated(b *builder, i index) (name, sqlType, expression string) {
 // mysqlText is the type of texts that may have any character.
 const mysqlText = "text CHARACTER SET utf8mb4"
 
-func (mysql) types() types { return types{word: "varchar(255) CHARACTER SET utf8mb4", text: mysqlText, integer: "bigint"} }
+func (mysql) types() types {
+	return types{word: "varchar(255) CHARACTER SET utf8mb4", text: mysqlText, integer: "bigint"}
+}
 
 // parts are clauses of one statement, which copies the table once. There is no IF NOT
 // EXISTS.
