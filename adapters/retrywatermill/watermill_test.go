@@ -32,13 +32,14 @@ func TestConformance(t *testing.T) {
 	waits := []string{"1: boom: retry in 500ms"}
 	conform(t, &enginetest.Engine{
 		Grain: time.Second, Recovery: time.Second, Cannot: map[string]enginetest.Instead{
-			"crash":                                     {Why: why, Endless: true},
-			"crash: poison":                             {Why: why, Endless: true},
-			"crash: not idempotent":                     {Why: why, Endless: true},
-			"crash after a failure":                     {Why: why, Told: []string{"1: boom: retry in 50ms"}, Endless: true},
-			"success not stored":                        {Why: why, Told: []string{"1: succeeded"}, Endless: true},
-			"shutdown":                                  {Why: why, Endless: true},
-			"context ignored for ever":                  {Why: why, Endless: true},
+			"crash":                    {Why: why, Endless: true},
+			"crash: poison":            {Why: why, Endless: true},
+			"crash: not idempotent":    {Why: why, Endless: true},
+			"crash after a failure":    {Why: why, Told: []string{"1: boom: retry in 50ms"}, Endless: true},
+			"success not stored":       {Why: why, Told: []string{"1: succeeded"}, Endless: true},
+			"shutdown":                 {Why: why, Endless: true},
+			"context ignored for ever": {Why: why, Endless: true},
+
 			"policy change: fewer attempts":             {Why: why, Told: waits, Endless: true},
 			"policy change: more attempts, other waits": {Why: why, Told: waits, Endless: true},
 		},

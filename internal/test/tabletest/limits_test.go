@@ -46,10 +46,10 @@ func (s *store) insertMany(t testing.TB, from, n int, kind, tenant string) {
 }
 
 // heldQuota is a Quota that holds for a while.
-func heldQuota(p *retry.Policy, d time.Duration) *retryquota.Quota {
+func heldQuota(d time.Duration) *retryquota.Quota {
 	q := &retryquota.Quota{MaxHold: d}
-	turn, _, _ := q.Take(p, 1)
-	q.Tell(p, turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: d})
+	turn, _, _ := q.Take(nil, 1)
+	q.Tell(nil, turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: d})
 	return q
 }
 
@@ -62,7 +62,7 @@ func behind(t testing.TB, s *store, byKind bool, held, others int) *retrytable.W
 	s.insertMany(t, 1, held, "mail", "acme")
 	s.insertMany(t, held+1, others, "report", "other")
 	s.analyze(t)
-	quota := heldQuota(nil, time.Hour)
+	quota := heldQuota(time.Hour)
 	w := &retrytable.Worker[int64]{
 		Table: table, DB: s.db, Concurrency: 25, Policy: &retry.Policy{},
 		Work:    func(context.Context, *retrytable.Job[int64]) error { return nil },
@@ -203,7 +203,7 @@ func TestKeysOfTypes(t *testing.T) {
 			run(t, s.db, "ALTER TABLE jobs ADD COLUMN tenant "+sqlType)
 			require.NoError(t, w.Table.Check(t.Context(), s.db), sqlType)
 			run(t, s.db, "UPDATE jobs SET tenant = '"+strings.ReplaceAll(value, "'", "''")+"' WHERE id <= 3")
-			held := heldQuota(nil, time.Hour)
+			held := heldQuota(time.Hour)
 			var mu sync.Mutex
 			keys := map[string]int{}
 			w.QuotaFor = func(key string) retry.Pacer {
@@ -399,7 +399,7 @@ func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
 		s.createAnew(t, s.Table)
 		s.insertMany(t, 1, 5, "mail", "acme")
 		s.insertMany(t, 6, 5, "report", "acme")
-		mail, acme := heldQuota(nil, time.Hour), heldQuota(nil, 10*time.Second)
+		mail, acme := heldQuota(time.Hour), heldQuota(10*time.Second)
 		s.PolicyFor = func(kind string) (*retry.Policy, error) {
 			if kind == "mail" {
 				return &retry.Policy{Quota: mail, MaxRetryAfter: 24 * time.Hour}, nil
@@ -431,7 +431,7 @@ func TestWorkerWokenBesideHeldJobs(t *testing.T) {
 		s.createAnew(t, s.Table)
 		s.insertMany(t, 1, 5, "mail", "acme")
 		s.insertMany(t, 6, 1, "mail", "other")
-		acme := heldQuota(nil, time.Hour)
+		acme := heldQuota(time.Hour)
 		s.QuotaFor = func(key string) retry.Pacer {
 			if key == "acme" {
 				return acme
@@ -464,7 +464,7 @@ func TestWorkerRefusedBesideHeldJobs(t *testing.T) {
 			s.insertMany(t, 1, 5, "mail", "acme")
 			s.insertMany(t, 6, 5, "mail", "other")
 			run(t, s.db, "CREATE TRIGGER stop BEFORE UPDATE ON jobs WHEN new.id = 7 BEGIN SELECT RAISE(ABORT, 'no'); END")
-			acme := heldQuota(nil, time.Hour)
+			acme := heldQuota(time.Hour)
 			s.QuotaFor = func(key string) retry.Pacer {
 				if key == "acme" {
 					return heldFor{acme, hold}
@@ -506,7 +506,7 @@ func TestWorkerPolicyExchangedInAHold(t *testing.T) {
 		s.createAnew(t, s.Table)
 		s.insertMany(t, 1, 5, "mail", "acme")
 		policy := atomic.Pointer[retry.Policy]{}
-		policy.Store(&retry.Policy{Quota: heldQuota(nil, time.Hour), MaxRetryAfter: 24 * time.Hour})
+		policy.Store(&retry.Policy{Quota: heldQuota(time.Hour), MaxRetryAfter: 24 * time.Hour})
 		s.PolicyFor = func(string) (*retry.Policy, error) { return policy.Load(), nil }
 		s.Concurrency = 2
 		s.Work = succeeds
@@ -533,7 +533,7 @@ func TestWorkerManyLimitsAtOnce(t *testing.T) {
 		for i := range keys {
 			key := fmt.Sprint("tenant ", i)
 			s.insertMany(t, i+1, 1, "mail", key)
-			quotas[key] = heldQuota(nil, 10*time.Second)
+			quotas[key] = heldQuota(10*time.Second)
 		}
 		start := time.Now()
 		s.QuotaFor = func(key string) retry.Pacer {

@@ -96,12 +96,14 @@ func (c *Comparison) Copy(ctx context.Context, db DB) (before, after []string, e
 	}
 	list := strings.Join(columns, ", ")
 	const row, like = "retrytable_row", "retrytable_like"
-	return []string{
-			fmt.Sprintf("CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s%s LIMIT 1", row, list, c.table, due),
-			fmt.Sprintf("CREATE TEMPORARY TABLE %s LIKE %s", like, c.table),
-			fmt.Sprintf("CREATE TEMPORARY TABLE %s LIKE %s", c.table, like),
-		}, []string{
-			fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", c.table, list, list, row),
-			fmt.Sprintf("DROP TEMPORARY TABLE %s, %s, %s", row, like, c.table),
-		}, err
+	before = []string{
+		fmt.Sprintf("CREATE TEMPORARY TABLE %s AS SELECT %s FROM %s%s LIMIT 1", row, list, c.table, due),
+		fmt.Sprintf("CREATE TEMPORARY TABLE %s LIKE %s", like, c.table),
+		fmt.Sprintf("CREATE TEMPORARY TABLE %s LIKE %s", c.table, like),
+	}
+	after = []string{
+		fmt.Sprintf("INSERT INTO %s (%s) SELECT %s FROM %s", c.table, list, list, row),
+		fmt.Sprintf("DROP TEMPORARY TABLE %s, %s, %s", row, like, c.table),
+	}
+	return before, after, err
 }
