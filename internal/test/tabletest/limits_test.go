@@ -533,7 +533,7 @@ func TestWorkerManyLimitsAtOnce(t *testing.T) {
 		for i := range keys {
 			key := fmt.Sprint("tenant ", i)
 			s.insertMany(t, i+1, 1, "mail", key)
-			quotas[key] = heldQuota(10*time.Second)
+			quotas[key] = heldQuota(10 * time.Second)
 		}
 		start := time.Now()
 		s.QuotaFor = func(key string) retry.Pacer {
