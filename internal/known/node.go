@@ -150,7 +150,7 @@ func ofClient(err error, s *shape, status int, after time.Duration, hinted bool)
 		f, traits = hopes(err)
 	}
 	if f == (Fact{}) && traits == 0 && after <= 0 && wrapsNothing(err) { // whatever it wraps says more
-		f = refused(s.name)
+		f = s.refused
 	}
 	return f.waiting(after), traits
 }

@@ -98,6 +98,7 @@ type shape struct {
 	judge   judge    // what knows the errors of its package, or nil
 	name    string   // without the package
 	limited Fact     // what the name says; see byName
+	refused Fact     // what the name says where nothing else does; see refused
 	members []member // of the struct, or of that which it points to
 	silent  bool     // it has no method but Error
 	wraps   bool     // it only wraps, and its other methods only ask what it wraps
@@ -142,7 +143,7 @@ func readShape(t reflect.Type) *shape {
 	if s.judge == nil && (s.name == "GenericOpenAPIError" || s.name == "GenericSwaggerError") {
 		s.judge = generated
 	}
-	s.limited = byName(s.name)
+	s.limited, s.refused = byName(s.name), refused(s.name)
 	s.wraps = t.PkgPath() == "os" && s.name == "SyscallError" || t.PkgPath() == "io/fs" && s.name == "PathError"
 	if t.Kind() != reflect.Struct {
 		return s

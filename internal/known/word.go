@@ -108,8 +108,10 @@ func endsIn(name []byte, words []string) bool {
 	return false
 }
 
+// endsWith asks for the last letter first, which is another one for most words.
 func endsWith(name []byte, word string) bool {
-	return len(name) >= len(word) && string(name[len(name)-len(word):]) == word
+	n := len(name) - len(word)
+	return n >= 0 && name[len(name)-1] == word[len(word)-1] && string(name[n:]) == word
 }
 
 // longestCode is more letters than a code has.
