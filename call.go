@@ -542,8 +542,8 @@ func (c *Call) failed(err error, f *known.Fact, d *Decision) {
 	}
 }
 
-// classifyJob classifies the failure of a Durable call. It is a function of its own because failed is on the stack of every
-// caller that waits.
+// classifyJob classifies the failure of a Durable call. It is a function of its own because failed
+// is on the stack of every caller that waits.
 //
 //go:noinline
 func (c *Call) classifyJob(j *judgment, err error) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
@@ -98,8 +99,8 @@ type Stored struct {
 	// Protocol is as in [retry.Call].
 	Protocol retry.Classifier
 
-	// Quota is used if the Policy has none, such as one for each tenant. Turn is the turn of the attempt, if the worker has
-	// taken it from the Quota already.
+	// Quota is used if the Policy has none, such as one for each tenant. Turn is the turn of
+	// the attempt, if the worker has taken it from the Quota already.
 	Quota retry.Pacer
 	Turn  retry.Turn
 
@@ -212,12 +213,7 @@ func (s *Stored) begin(ctx context.Context) bool {
 // policy returns the policy of the job.
 func (s *Stored) policy() (*retry.Policy, error) {
 	p, err := PolicyFor(s.Kind, s.Policy, s.PolicyFor)
-	if p = cmp.Or(p, zeroPolicy); p.Quota == nil && s.Quota != nil {
-		own := *p
-		own.Quota = s.Quota
-		p = &own
-	}
-	return p, err
+	return calls.Paced(cmp.Or(p, zeroPolicy), s.Quota), err
 }
 
 // take begins the attempt with its turn, if the worker has taken it.

@@ -153,26 +153,10 @@ func TestBudgets(t *testing.T) {
 	assert.Equal(t, map[string]float64{"retry.budget.balance{retry.budget=payments}": 4}, o.read(t))
 }
 
-// limited is a Quota behind a limit, with four attempts that wait.
-func limited() *retryquota.Quota {
-	q := &retryquota.Quota{}
-	for range 20 {
-		turn, n, wait := q.Take(nil, 5)
-		for range n {
-			q.Tell(nil, turn, nil, retry.Verdict{})
-		}
-		time.Sleep(wait)
-	}
-	turn, n, _ := q.Take(nil, 5)
-	q.Return(nil, turn, n-1)
-	q.Tell(nil, turn, errBoom, retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
-	return q
-}
-
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := limited()
+		q := testkit.LimitedQuota()
 		o := observe(t, retryotel.Options{Quotas: map[string]*retryquota.Quota{"api": q, "none": nil}})
 		status := q.Status(nil)
 		require.Positive(t, status.Gap)

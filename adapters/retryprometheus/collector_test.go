@@ -162,26 +162,10 @@ func TestBudgets(t *testing.T) {
 	}, lines(scrape(t, c), "retry_budget_balance{"))
 }
 
-// limited is a Quota behind a limit, with four attempts that wait.
-func limited() *retryquota.Quota {
-	q := &retryquota.Quota{}
-	for range 20 {
-		turn, n, wait := q.Take(nil, 5)
-		for range n {
-			q.Tell(nil, turn, nil, retry.Verdict{})
-		}
-		time.Sleep(wait)
-	}
-	turn, n, _ := q.Take(nil, 5)
-	q.Return(nil, turn, n-1)
-	q.Tell(nil, turn, errBoom, retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
-	return q
-}
-
 func TestQuotas(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		q := limited()
+		q := testkit.LimitedQuota()
 		c := retryprometheus.New(&retryprometheus.Options{Quotas: map[string]*retryquota.Quota{"api": q, "none": nil}})
 		status := q.Status(nil)
 		require.Positive(t, status.Gap)

@@ -98,6 +98,9 @@ var (
 	}).Parse(pageHTML))
 )
 
+// sameOrigin refuses what another site has a browser send.
+var sameOrigin = http.NewCrossOriginProtection()
+
 // problem is an error for the reader.
 type problem struct {
 	code int
@@ -149,7 +152,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := view{Title: "Jobs"}
-	err := http.NewCrossOriginProtection().Check(r)
+	err := sameOrigin.Check(r)
 	switch {
 	case err != nil:
 		err = refuse(http.StatusForbidden, "This request comes from another site, so it changes nothing.")

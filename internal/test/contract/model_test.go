@@ -238,7 +238,8 @@ func timedOut(p *retry.Policy, first, now time.Time) bool {
 	return limited(&retry.Policy{Timeout: p.Timeout}, first, now) == retry.StopTimeout
 }
 
-// decide is Policy.Decide, or Policy.Next if the State is stored. draw takes a wait from a range; it is told State.First.
+// decide is Policy.Decide, or Policy.Next if the State is stored. draw takes a wait from a range; it
+// is told State.First.
 func decide(p *retry.Policy, durable bool, s retry.State, v retry.Verdict, now time.Time, draw func(time.Time, span) time.Duration) decision {
 	over := timedOut(p, s.First, now)
 	if over { // whatever the error says
