@@ -67,7 +67,7 @@ lint: actionlint ## golangci-lint, formatting included, in all modules at once
 
 .PHONY: actionlint
 actionlint: ## check the workflows in .github
-	go tool -modfile=internal/tools/actionlint/go.mod actionlint
+	go tool -modfile=internal/tools/apart/go.mod actionlint
 
 # ST1008 is left to golangci-lint, which can except a single package.
 CHECKS := inherit,-ST1008
@@ -92,23 +92,28 @@ NOWHERE := RETRY_TEST_POSTGRES=postgres://127.0.0.1:1/test RETRY_TEST_MARIADB='r
 
 # What these import, clients of clouds and of Kubernetes, takes minutes to compile; or all
 # of their tests need a server.
-HEAVY := ./adapters/retrykube ./adapters/retryprometheus/internal/telemetrytest \
-	./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill ./examples/engines \
-	./internal/test/clientstest
+HEAVY := ./adapters/retrykube ./adapters/retrypubsub ./adapters/retrysqs ./adapters/retrywatermill \
+	./examples/engines ./internal/test/real
+
+# What is light in a heavy module.
+LIGHT := $(addprefix ./internal/test/real/,browsertest site sqltest tabletest)
 
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
-test: ## every test that needs nothing but Go, except those of seven heavy modules
+test: ## every test that needs nothing but Go, except those of heavy modules
 	@echo "test: left to test-all: $(HEAVY)"
-	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES))
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES)) $(LIGHT)
 
-# What takes longest comes first, and the others run beside it.
-LONGEST := ./internal/test/tabletest ./systems
+# What takes longest comes first, and the others run beside it. The packages of a large module are
+# tested as modules are: a browser computes, and would be in the way of those that come first.
+LONGEST := ./internal/test/real/tabletest ./lab/systems
+LARGE := ./internal/test/real ./lab
+PARTS := $(patsubst %/,%,$(sort $(dir $(foreach module,$(LARGE),$(wildcard $(module)/*/*.go)))))
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LONGEST),$(MODULES))
+	@.ci/services.sh go run ./internal/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LARGE),$(MODULES)) $(filter-out $(LONGEST),$(PARTS))
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
@@ -190,18 +195,18 @@ sleepers: ## the memory of a caller that waits, compared with a loop by hand
 
 # What docs/ has of it, and of durable, is made by `make plots`. On a quiet machine: 8 minutes.
 .PHONY: peers
-peers: ## measure every library that we compare with: benchmarks/raw
-	cd benchmarks && ./measure.sh $(BENCHCOUNT)
+peers: ## measure every library that we compare with: lab/raw
+	cd lab && ./measure.sh $(BENCHCOUNT)
 
 .PHONY: plots
-plots: ## the pictures and tables of docs, from benchmarks/raw and simulations
-	cd benchmarks && go run ./plots && go run ./storm -reproduce ../docs/evidence/storms.md && \
+plots: ## the pictures and tables of docs, from lab/raw and simulations
+	cd lab && go run ./plots && go run ./storm -reproduce ../docs/evidence/storms.md && \
 		go test -count=1 ./behaviour -update
 
 # The server takes minutes to compile, and so is not part of test-all.
 .PHONY: temporal
 temporal: ## the conformance tests of retrytemporal against a Temporal server
-	cd internal/tools/temporal && go build -o $(CURDIR)/temporal.out .
+	cd internal/tools/apart && go build -o $(CURDIR)/temporal.out ./temporal
 	cd adapters/retrytemporal && $(CURDIR)/temporal.out go test -count=1 -v -run TestTemporal .
 
 # With the servers that tests need: 25 minutes.
@@ -209,16 +214,16 @@ temporal: ## the conformance tests of retrytemporal against a Temporal server
 engines: ## docs/evidence/engines.md, from the tests of the adapters and a comparison with the engines' own policies
 	cd examples/engines && go run ./compare >compare.out && mv compare.out table/compare.json && ./page.sh
 
-# With PostgreSQL, MariaDB and Redis, on a machine that does nothing else: 40 minutes.
+# With PostgreSQL, MariaDB and Redis, on a machine that does nothing else: 25 minutes.
 .PHONY: durable
-durable: ## measure stored jobs, by library: benchmarks/raw/durable.txt
-	cd benchmarks && go run ./durable >durable.out && mv durable.out raw/durable.txt
+durable: ## measure stored jobs, by library: lab/raw/durable.txt
+	cd lab && go run ./durable >durable.out && mv durable.out raw/durable.txt
 
 # With PostgreSQL and Redis, on a machine that does nothing else: an hour.
 QUOTA := go run ./quota/processes
 .PHONY: quota
-quota: ## measure a backlog behind a limit in real processes: benchmarks/raw/quota.txt and docs/evidence/quota.md
-	cd benchmarks && { $(QUOTA) && $(QUOTA) -limit 25 -others 0 -only 'Worker;Worker, Quota' && \
+quota: ## measure a backlog behind a limit in real processes: lab/raw/quota.txt and docs/evidence/quota.md
+	cd lab && { $(QUOTA) && $(QUOTA) -limit 25 -others 0 -only 'Worker;Worker, Quota' && \
 		$(QUOTA) -jobs 10000 -limit 500 -window 20s -others 0 -only 'Worker, Quota'; } >quota.out && \
 		mv quota.out raw/quota.txt && go run ./quota ../docs/evidence/quota.md
 
@@ -230,10 +235,10 @@ playground: ## build the playground into the folder playground; go run ./docs/pl
 # The test looks for a word in Chromium.
 .PHONY: site
 site: ## README, docs and the playground as a static site in the folder site, tested
-	cd docs/site && go tool -modfile=$(CURDIR)/internal/tools/hugo/go.mod hugo \
-		--quiet --panicOnWarning --cleanDestinationDir --destination $(CURDIR)/site
+	cd docs/site && go tool -modfile=$(CURDIR)/internal/tools/apart/go.mod hugo \
+		--noBuildLock --quiet --panicOnWarning --cleanDestinationDir --destination $(CURDIR)/site
 	go run ./docs/playground/serve -o site/playground
-	cd docs/site && go run ./check $(CURDIR)/site && go test -count=1 -tags site .
+	cd internal/test/real && go run ./site $(CURDIR)/site && go test -count=1 -tags site ./site
 
 .PHONY: cover
 cover: ## the coverage of the root package
@@ -259,9 +264,8 @@ release: ## tag VERSION of every module: a dry run; with PUSH=1, main and the ta
 release-check: ## let a consumer get every module of a release that is not published
 	.ci/release-check.sh
 
-# Against nothing before the first tag.
 .PHONY: apidiff
-apidiff: ## what has changed in the API of the root module since the last tag
+apidiff: ## compare the API of the root module with docs/stability.tsv and the last tag
 	.ci/apidiff.sh
 
 .PHONY: generate
@@ -272,8 +276,7 @@ generate: ## write the generated files anew
 tidy: ## check that every go.mod is tidy, that of the tools too
 	$(call each,go mod tidy -diff)
 	cd internal/tools && go mod tidy -diff
-	cd internal/tools/actionlint && go mod tidy -diff
-	cd internal/tools/hugo && go mod tidy -diff
+	cd internal/tools/apart && go mod tidy -diff
 
 .PHONY: versions
 versions: ## raise what modules require until all require the same; a test finds what is behind

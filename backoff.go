@@ -21,13 +21,11 @@ const (
 // [Jitter] are applied.
 //
 // The built-in backoffs are [Exponential], [Linear], [Fibonacci], [Constant] and
-// [Schedule]: literals that can be compared, printed and stored. They take
-// constant time for any retry, stop growing at the longest duration (292 years)
-// instead of overflowing, and give the same result on every architecture.
+// [Schedule]: literals that can be compared, printed and stored. They take constant time for any
+// retry, and stop growing at the longest duration (292 years) instead of overflowing.
 //
 // An implementation must be safe for concurrent use, and its result must depend
-// only on retry. A negative delay ends the call, see [StopBackoff], unless the Verdict is
-// Exact: its wait takes the place of the delay.
+// only on retry. A negative delay ends the call, see [StopBackoff], unless the Verdict is Exact.
 type Backoff interface {
 	// Delay returns the wait before retry number retry. The first retry, which
 	// is the second attempt, has number 1; a smaller number counts as 1.

@@ -414,7 +414,7 @@ func TestAllocsOfFinal(t *testing.T) {
 	defer cancel()
 	marked := retry.MarkFinal(errBoom)
 	wrapped := fmt.Errorf("wrapped: %w", marked)
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		p    retry.Policy
 		err  error
@@ -426,8 +426,7 @@ func TestAllocsOfFinal(t *testing.T) {
 		{"On", retry.Policy{Classifier: retry.On(retry.Final, errFinal)}, errFinal},
 		{"Chain", retry.Policy{Classifier: retry.Chain(nil, retry.On(retry.Retryable, errBoom), finalByClassifier)}, errFinal},
 		{"with a budget", retry.Policy{Budget: &retry.Budget{}}, marked},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var err error
 			fn := func(context.Context) error { return tt.err }
@@ -447,7 +446,7 @@ func TestAllocsOfRetries(t *testing.T) {
 	defer cancel()
 	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
 	defer cancelDeadline()
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		p    retry.Policy
 	}{
@@ -458,8 +457,7 @@ func TestAllocsOfRetries(t *testing.T) {
 		{"reserve", retry.Policy{Budget: &retry.Budget{Ratio: 1, Reserve: 1_000_000}}},
 		{"credit", retry.Policy{Budget: richBudget()}},
 		{"override", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 5}}}},
-	}
-	for _, tt := range tests {
+	} {
 		for kind, ctx := range map[string]context.Context{"cancelable": cancelable, "deadline": deadline} {
 			t.Run(kind+", "+tt.name, func(t *testing.T) {
 				p := tt.p
@@ -503,7 +501,7 @@ func TestAllocsOfExhausted(t *testing.T) {
 	dead, kill := context.WithCancel(t.Context())
 	kill()
 	hinted := retry.MarkRateLimited(errBoom, time.Hour)
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		ctx  context.Context
 		p    retry.Policy
@@ -518,8 +516,7 @@ func TestAllocsOfExhausted(t *testing.T) {
 		{"hint", ctx, retry.Policy{}, hinted, retry.StopRetryAfter},
 		{"non-idempotent", ctx, retry.Policy{NonIdempotent: true}, errBoom, retry.StopMaybeApplied},
 		{"not started", dead, retry.Policy{}, nil, context.Canceled},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var err error
 			fn := func(context.Context) error { return tt.err }
@@ -543,14 +540,13 @@ func TestAllocsOfExhausted(t *testing.T) {
 
 func TestAllocsOfNext(t *testing.T) {
 	now := time.Now()
-	policies := map[string]*retry.Policy{
+	for name, p := range map[string]*retry.Policy{
 		"classifier": {MaxAttempts: 10, Classifier: finalByClassifier},
 		"elapsed":    {MaxAttempts: 10, MaxElapsed: time.Hour},
 		"zero":       {},
 		"nil":        nil,
 		"override":   {Overrides: map[string]retry.Override{"retryable": {MaxDelay: time.Minute}, "unknown": {MaxDelay: time.Minute}}},
-	}
-	for name, p := range policies {
+	} {
 		for _, key := range []string{"", "job 42"} {
 			t.Run(name+" "+key, func(t *testing.T) {
 				s := retry.State{Failures: 1, First: now, Key: key}

@@ -27,15 +27,14 @@ const NoReserve = -1
 
 // Budget bounds the share of extra load that retries add, so that an outage does
 // not become a storm. Share one Budget among all calls to the same dependency. The
-// zero value is ready; a Budget must not be copied after its first use.
+// zero value is ready; a Budget must not be copied after its first use. A nil *Budget sets no
+// limit. A Budget is lock-free and safe for concurrent use.
 //
-// Every success earns Ratio retries as credit. The credit fades with the time
-// constant TTL, so that successes of long ago do not pay for a storm. The
-// Reserve lets a new or an idle process retry. A success refills the reserve
-// first, and only the remainder becomes credit. A retry is taken from the credit,
-// or else from the reserve. Nothing refills with time: a process that only fails
-// gets its reserve and no more. So the extra attempts in a total outage are at
-// most
+// Every success earns Ratio retries as credit, which fades with the time constant TTL, so that
+// successes of long ago do not pay for a storm. The Reserve lets a new or an idle process retry. A
+// success refills the reserve first, and only the remainder becomes credit. A retry is taken from
+// the credit, or else from the reserve. Nothing refills with time: a process that only fails gets
+// its reserve and no more. So the extra attempts in a total outage are at most
 //
 //	clients × (Reserve + Ratio × rate of successes × TTL)
 //
@@ -43,24 +42,9 @@ const NoReserve = -1
 // thousands of clients the reserves are the largest part: give each client a
 // Reserve of 1, or NoReserve. docs/evidence/storms.md has figures.
 //
-// A refused retry ends the call before it waits. Do not put a loop that
-// reconnects forever under a Budget: the loop is the only load, and the backoff
-// bounds it.
-//
-// A nil *Budget sets no limit. A Budget is lock-free and safe for concurrent use. It
-// counts in units of 1/4000 retry, and keeps at most about a million retries. The
-// fraction of a unit that a success earns is carried over to the next success, in steps
-// of 2⁻³² units and rounded up. So n successes earn Ratio × n retries for small ratios
-// too. A positive Ratio below 1e-9 is too small to be exact: [Policy.Validate] reports
-// it, and each success earns at least 2⁻³² units, 6e-14 retries.
-//
-// Time moves in steps of TTL/64. Credit fades when a step ends, so it may exceed
-// Ratio × rate × TTL by up to 1 %. If the clock jumps forward, credit fades. If
-// it jumps backward, credit does not fade until the next call. Credit that is not
-// touched for 2³¹ steps, five years with the default TTL, counts as fresh.
-//
-// The scheme is Finagle's RetryBudget with credit per success instead of per
-// request.
+// A refused retry ends the call before it waits. Do not put a loop that reconnects forever under a
+// Budget: it is the only load, and the backoff bounds it. The scheme is Finagle's RetryBudget with
+// credit per success instead of per request.
 type Budget struct {
 	Ratio   float64       // retries earned by a success, in [1e-9, 1]; 0 or less, or NaN, means 0.1
 	TTL     time.Duration // time constant of the credit's decay; 0 or less means 5 seconds
@@ -73,8 +57,11 @@ type Budget struct {
 	_      [44]byte
 }
 
-// A retry is 4000 units because ratios are written in decimals: 0.1, 0.25 and
-// 0.001 are then whole units, which are exact and need no carry.
+// A retry is 4000 units because ratios are written in decimals: 0.1, 0.25 and 0.001 are then whole
+// units, which are exact and need no carry. The fraction of a unit that a success earns is carried
+// over to the next, in parts and rounded up, so that n successes earn Ratio × n retries for small
+// ratios too. Time moves in steps of TTL/64: credit may exceed Ratio × rate × TTL by up to 1 %.
+// If the clock jumps back, credit does not fade until the next call.
 const (
 	unitsPerRetry = 4000
 	defaultUnits  = unitsPerRetry / 10
@@ -138,10 +125,8 @@ func (b *Budget) TryWithdraw(now time.Time) bool {
 }
 
 // Balance returns how many retries the budget would allow at now without a further
-// success: the credit plus the rest of the reserve, fractions included. A retry needs a
-// whole retry of credit, or a whole retry of the reserve. Balance takes nothing. It is
-// meant for gauges: other calls may spend the balance before the caller acts on it. A nil
-// *Budget has +Inf.
+// success, for gauges: the credit plus the rest of the reserve, fractions included. A nil *Budget
+// has +Inf.
 func (b *Budget) Balance(now time.Time) float64 {
 	if b == nil {
 		return math.Inf(1)

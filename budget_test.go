@@ -282,7 +282,7 @@ func TestBudgetBalance(t *testing.T) {
 // nor counted as a unit.
 func TestBudgetRatioOfFractions(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		ratio            float64
 		successes, units int
 	}{
@@ -314,8 +314,7 @@ func TestBudgetRatioOfFractions(t *testing.T) {
 		{1e-9, 1_000_000, 4},
 		{1e-12, 1_000_000, 0},
 		{math.SmallestNonzeroFloat64, 1_000_000, 0},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(fmt.Sprintf("%v for %d", tt.ratio, tt.successes), func(t *testing.T) {
 			t.Parallel()
 			b := &retry.Budget{Ratio: tt.ratio, Reserve: retry.NoReserve}
@@ -393,7 +392,7 @@ func TestBudgetClockJumps(t *testing.T) {
 func TestBudgetDates(t *testing.T) {
 	t.Parallel()
 	const ttl, credits = 64 * time.Second, 1000
-	dates := map[string]time.Time{
+	for name, now := range map[string]time.Time{
 		"zero time":      {},
 		"1900":           time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC),
 		"before 1970":    time.Unix(-3600, 0),
@@ -405,8 +404,7 @@ func TestBudgetDates(t *testing.T) {
 		"into 2262":      time.Unix(0, math.MaxInt64).Add(-time.Second),
 		"2300":           time.Date(2300, 1, 1, 0, 0, 0, 0, time.UTC),
 		"the last month": time.Date(9999, 12, 1, 0, 0, 0, 0, time.UTC),
-	}
-	for name, now := range dates {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := &retry.Budget{TTL: ttl, Reserve: 1}

@@ -53,25 +53,19 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 // Classify is the classification of a [Policy] without a Classifier. The first
 // of these that has an opinion decides:
 //
-//  1. A mark of this package: [Mark], [MarkFinal], [MarkRetryable],
-//     [MarkRateLimited]. The outermost counts.
+//  1. A mark of this package, such as [MarkFinal]. The outermost counts.
 //  2. An [*Error] of an inner policy. It is Final, category "gave_up", so that
 //     nested policies do not multiply their attempts. But it is Retryable if the
 //     inner context or Timeout ended, and RateLimited with its hint if the hint was
 //     too long to wait for. To [Policy.Next] and a job of package retryjob, which wait on
 //     another scale of time, it counts as the failure that was given up.
-//  3. The errors themselves: by type (errno, net, DNS, TLS, x509, HTTP/2,
-//     encoding and file errors of the standard library), by method
-//     (RetryAfter, Retryable, HTTPStatusCode, SQLState, Timeout, and the like), and
-//     by code (PostgreSQL, MySQL, SQLite and SQL Server, gRPC, Connect, Kubernetes, AMQP,
-//     Kafka and LDAP errors, replies of mail servers, and the HTTP status in a field
-//     StatusCode, HTTPStatusCode or Status, or where a client that is known has it). An error with an
-//     HTTP status and the headers of a response, in a field or method Header or in a
-//     Response, has the hint of these headers; a Code, Type, ErrorCode or Reason that says
-//     more than the status decides, such as insufficient_quota. Every error of the tree
-//     is asked. On a chain the outermost opinion counts, but an error that names its cause
-//     counts before one that only says Timeout or Temporary. Of joined errors the more
-//     retryable opinion counts, in any order.
+//  3. The errors themselves: by type (of the standard library), by method (RetryAfter, Retryable,
+//     HTTPStatusCode, SQLState, Timeout, and the like), and by code (of databases, gRPC, Connect,
+//     Kubernetes, AMQP, Kafka, LDAP and mail servers, and the HTTP status of usual fields). The
+//     headers of an HTTP response in an error give its hint. A code that says more than the
+//     status decides, such as insufficient_quota. Every error of the tree is asked. On a chain
+//     the outermost opinion counts, but an error that names its cause counts before one that
+//     only says Timeout or Temporary. Of joined errors the more retryable opinion counts.
 //
 // NotApplied is right for an operation of one step. It is set if a dial or a lookup
 // failed, or if the server says that it did nothing, but not for an errno alone.
@@ -80,16 +74,12 @@ func (p *Policy) classify(err error, timedOut bool, protocol Classifier, unknown
 // context.DeadlineExceeded Retryable: a policy checks its caller's context before it
 // classifies, so these errors come from another context. Text is never searched, but a few
 // variables of errors.New are known by the whole of it, such as sql.ErrNoRows, and so is a status
-// line, such as "404 Not Found". Every other "not found" that has only a text, such as
-// buntdb.ErrNotFound, stays Unknown and is retried, unless [On] or a mark says Final. A method that
-// panics gives no opinion, and a tree of more than 1000 errors is Unknown. Classify(nil) abstains.
+// line, such as "404 Not Found". A method that panics gives no opinion, and a tree of more than
+// 1000 errors is Unknown. Classify(nil) abstains.
 //
-// Some errors are Final because they are mistakes more often than not: a name that does not
-// exist, a certificate that is not valid yet. docs/recipes.md, "What is Final, and only not
-// there yet", shows how to wait for them.
-//
-// Packages retryhttp, retrysql and retryexec classify the errors that only
-// net/http, database/sql or os/exec can tell apart, or only a part of a text.
+// docs/why.md has the tables, and docs/recipes.md, "What is Final, and only not there yet", shows
+// how to wait for a name that does not exist yet, and the like. Packages retryhttp, retrysql and
+// retryexec classify the errors that only net/http, database/sql or os/exec can tell apart.
 func Classify(err error) Verdict { return verdictOf(classify(err, nil)) }
 
 // classify is Classify with also, which may be nil, asked about single errors.
@@ -171,124 +161,22 @@ func explicitAmong(legs []error, nodes *errtree.Nodes) (f known.Fact, found find
 	return f, found
 }
 
-// opinion collects what the errors of a chain say, from the outermost to the
-// innermost.
-type opinion struct {
-	fact known.Fact
-
-	// weak says that fact holds only if no inner error names its cause.
-	weak bool
-
-	// traits are the traits of the errors asked so far, except Weak.
-	traits known.Traits
-
-	// also, if not nil, is asked first about every error.
-	also Classifier
-}
-
 // inspect asks every error of the tree, after also where there is one.
 func inspect(err error, also Classifier) known.Fact {
-	o := opinion{also: also}
-	nodes := errtree.Nodes(errtree.MaxNodes)
-	if o.inspect(err, &nodes); nodes.Exceeded() {
-		return known.Fact{}
+	if also == nil {
+		return known.Tree(err, panicked)
 	}
-	return o.result()
-}
-
-func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
-	for err != nil && nodes.Take() {
-		mute := known.Mute(err) // wraps nothing
-		if o.also == nil || !o.ask(err) {
-			f, traits := known.Permanent("panic"), known.Traits(0)
-			if _, panicked := err.(*PanicError); !panicked {
-				f, traits = known.Node(err, o.traits, o.fact.After > 0)
-			}
-			o.traits |= traits &^ known.Weak
-			o.hear(f, traits.Has(known.Weak))
+	return known.Tree(err, func(err error) (known.Fact, bool) {
+		if v := also(err); v != (Verdict{}) {
+			return v.fact(), true
 		}
-		if mute {
-			break
-		}
-		one, several := errtree.Unwrap(err)
-		if several != nil {
-			o.inspectAmong(several, nodes)
-			break
-		}
-		err = one
-	}
-	if o.fact == (known.Fact{}) {
-		o.guess()
-	}
+		return panicked(err)
+	})
 }
 
-// ask hears the opinion of also about this one error. It is apart because a Verdict is
-// large, and would be on the stack of every caller that waits.
-//
-//go:noinline
-func (o *opinion) ask(err error) bool {
-	v := o.also(err)
-	if v == (Verdict{}) {
-		return false
-	}
-	o.hear(v.fact(), false)
-	return true
-}
-
-// guess sets the opinion by the step that failed, if no error says why.
-func (o *opinion) guess() {
-	switch {
-	case o.traits.Has(known.Dialing):
-		o.hear(known.Transient("dial"), true) // and Unsent
-	case o.traits.Has(known.Sending):
-		o.hear(known.Transient("conn"), true)
-	}
-}
-
-func (o *opinion) inspectAmong(legs []error, nodes *errtree.Nodes) {
-	var all opinion
-	for _, leg := range legs {
-		one := opinion{traits: o.traits & (known.Unsent | known.Exchanging | known.Network), also: o.also}
-		if one.inspect(leg, nodes); nodes.Exceeded() {
-			return // the other legs may be a million, and there is no result
-		}
-		f := one.result()
-		switch {
-		case f == (known.Fact{}):
-		case all.fact == (known.Fact{}):
-			all = opinion{fact: f, weak: one.weak}
-		default:
-			all = opinion{fact: all.fact.Merge(f, false), weak: all.weak && one.weak}
-		}
-	}
-	o.hear(all.fact, all.weak)
-}
-
-// hear adds the opinion of an inner error.
-func (o *opinion) hear(f known.Fact, weak bool) {
-	after := o.fact.After
-	if after <= 0 {
-		after = f.After
-	}
-	decided := o.fact.Class != known.Unknown && !o.weak
-	if !decided && f.Class != known.Unknown && (!weak || o.fact.Class == known.Unknown) {
-		o.fact, o.weak = f, weak
-	} else if o.fact == (known.Fact{}) {
-		o.fact.Category = f.Category // an opinion too: unknown, but named
-	}
-	o.fact.After = after
-}
-
-// result returns the opinion as a Fact.
-func (o *opinion) result() known.Fact {
-	f := o.fact.Normal()
-	if f.Class != known.Unknown {
-		f.Flags = f.Flags.With(known.NotApplied, o.traits.Has(known.Unsent))
-	}
-	if f.Class == known.Final {
-		f.After = 0
-	}
-	return f
+func panicked(err error) (known.Fact, bool) {
+	_, ok := err.(*PanicError)
+	return known.Permanent("panic"), ok
 }
 
 // Classifier gives its opinion about an error, or abstains with the zero
@@ -332,10 +220,8 @@ func On(c Class, targets ...error) Classifier {
 
 // Extend returns [Classify] with the knowledge of one more Classifier. node is
 // asked about every single error of the tree, before Classify looks at that error.
-// The opinion of node counts as if the error itself had said it: an outer error
-// counts before the errors that it wraps, joined errors count in any order, and a
-// mark overrules them all. So node should look at the type, value or text of the
-// given error, and not at the errors that it wraps:
+// The opinion of node counts as if the error itself had said it. So node should look at the type,
+// value or text of the given error, and not at the errors that it wraps:
 //
 //	var classify = retry.Extend(func(err error) retry.Verdict {
 //		if e, ok := err.(*MyError); ok && e.Code == Busy {
@@ -344,29 +230,9 @@ func On(c Class, targets ...error) Classifier {
 //		return retry.Verdict{}
 //	})
 //
-// A nil node gives no opinion.
+// A nil node has no opinion.
 func Extend(node Classifier) Classifier {
 	return func(err error) Verdict { return verdictOf(classify(err, node)) }
-}
-
-// ThroughGiveUp is a Classifier for a call around a policy that waits on another scale of
-// time: their attempts multiply. It classifies the error that made the inner policy give up, where
-// [Classify] would say Final, "gave_up". An unknown error is retried. The verdict has the
-// NotApplied of the [*Error]. ThroughGiveUp abstains on errors without an [*Error] in them.
-// [Policy.Next] and package retryjob need it not: they look through by themselves.
-func ThroughGiveUp(err error) Verdict {
-	nodes := errtree.Nodes(errtree.MaxNodes)
-	f, _ := throughGiveUp(err, &nodes, func(failure error) known.Fact {
-		f := classify(failure, nil)
-		if f == (known.Fact{}) {
-			f.Category = categoryGaveUp // an opinion: Unknown, and so retried
-		}
-		return f
-	})
-	if nodes.Exceeded() {
-		return Verdict{}
-	}
-	return verdictOf(f)
 }
 
 // classifyJob is classify for a job whose State is kept elsewhere. The *Error of a policy

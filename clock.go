@@ -13,26 +13,18 @@ import (
 // concurrent use where the Policy is shared.
 //
 // A Policy calls After with a positive duration only, and looks at its context
-// again when the channel has fired. If the Clock is a [SleepClock] or an [AttemptClock] too,
-// the Policy prefers its method.
+// again when the channel has fired. If the Clock has one of these methods too, the Policy
+// prefers it:
+//
+//	// SleepContext returns nil when d has passed, and an error when ctx is done.
+//	SleepContext(ctx context.Context, d time.Duration) error
+//
+//	// AttemptContext returns a child of ctx that is done after d. Without it, AttemptTimeout
+//	// and Timeout end the contexts of attempts by the system's clock.
+//	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 type Clock interface {
 	Now() time.Time
 	After(d time.Duration) <-chan time.Time
-}
-
-// SleepClock is a [Clock] that waits under a context.
-type SleepClock interface {
-	Clock
-	// SleepContext returns nil when d has passed, and an error when ctx is done.
-	SleepContext(ctx context.Context, d time.Duration) error
-}
-
-// AttemptClock is a [Clock] that limits attempts. Without it, [Policy.AttemptTimeout] and
-// Policy.Timeout end the contexts of attempts by the system's clock.
-type AttemptClock interface {
-	Clock
-	// AttemptContext returns a child of ctx that is done after d.
-	AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
 }
 
 // Now returns the current time on p.Clock. Now and Sleep are for code that waits
@@ -49,7 +41,10 @@ func (p *Policy) now() time.Time {
 
 // withTimeout returns the context of one attempt.
 func (p *Policy) withTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
-	if c, ok := p.Clock.(AttemptClock); ok {
+	type limiter interface {
+		AttemptContext(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc)
+	}
+	if c, ok := p.Clock.(limiter); ok {
 		return c.AttemptContext(ctx, d)
 	}
 	return context.WithTimeout(ctx, d)
@@ -69,10 +64,10 @@ func (p *Policy) Sleep(ctx context.Context, d time.Duration) error {
 // pause is wait for the next attempt, with the Observer. It is a function of its own
 // because each byte counts on the stack of a plain call that waits.
 func (c *Call) pause() bool {
-	if over := c.Policy.Waits(); over != nil {
+	if over := c.Policy.waits(); over != nil {
 		defer over()
 	}
-	return c.wait(c.delay)
+	return c.wait(c.Delay)
 }
 
 // wait returns true when d has passed and false when the caller's context is done.
@@ -100,7 +95,9 @@ func (c *Call) wait(d time.Duration) bool {
 }
 
 func waitOn(ctx context.Context, c Clock, d time.Duration) bool {
-	if s, ok := c.(SleepClock); ok {
+	if s, ok := c.(interface {
+		SleepContext(ctx context.Context, d time.Duration) error
+	}); ok {
 		return s.SleepContext(ctx, d) == nil
 	}
 	select {

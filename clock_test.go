@@ -159,7 +159,7 @@ func TestClockThatStandsStill(t *testing.T) {
 // of 0: mocks have panicked and hung on it.
 func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		p    retry.Policy
 		err  error
@@ -175,8 +175,7 @@ func TestClockIsNotAskedToWaitForNothing(t *testing.T) {
 		},
 		{"a negative hint", retry.Policy{Backoff: retry.Constant(0)}, retry.MarkRateLimited(errBoom, -time.Hour), nil},
 		{"the shortest hint", retry.Policy{Backoff: retry.Constant(0)}, retry.MarkRateLimited(errBoom, 1), []time.Duration{1, 1, 1, 1, 1}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := tt.p
@@ -245,7 +244,7 @@ func (c *attemptClock) AttemptContext(ctx context.Context, d time.Duration) (con
 
 func TestClockAttemptContextIsPreferred(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		fn    func() error
 		calls int
@@ -253,8 +252,7 @@ func TestClockAttemptContextIsPreferred(t *testing.T) {
 		{"failures", func() error { return errBoom }, 3},
 		{"success", func() error { return nil }, 1},
 		{"a panic", func() error { panic("boom") }, 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c := &attemptClock{}

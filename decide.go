@@ -13,9 +13,7 @@ const (
 	// so that clients do not flood a server that says "now".
 	hintFloor = time.Second
 
-	// The share of a hinted wait that is added at most, so that clients that
-	// were told the same time do not come back in step.
-	hintSpread = 10 // in percent
+	hintSpread = 10 // percent of a hinted wait that are added at most
 )
 
 // Decision is what a [Policy] decides about one failure.
@@ -58,11 +56,8 @@ type Decision struct {
 // up to a day is waited for: what waits in a database waits on another scale of time. A hook in a
 // loop that blocks should call Decide.
 // Store [Decision.State] and [Decision.At], or end the operation with
-// [Decision.Err].
-//
-// Next reads no clock, waits for nothing and has no side effects, except that it
-// draws a random word if s.Key is empty. After a success (err is nil) the
-// Decision has the State s and is zero otherwise.
+// [Decision.Err]. Next reads no clock, waits for nothing and has no side effects, except that it
+// draws a random word if s.Key is empty. After a success the Decision has only the State s.
 func (p *Policy) Next(s State, err error, now time.Time) Decision {
 	if err == nil {
 		return Decision{State: s}
@@ -95,10 +90,8 @@ func (p *Policy) Decide(s State, v Verdict, now time.Time) Decision {
 	return j.decision(&s, now)
 }
 
-// judgment is an unfinished Decision: the verdict goes in and the rest comes
-// out. It is passed by pointer because copies of a Decision would be most of the
-// cost of a failure. It has no pointer to the State, because that would move the
-// State to the heap.
+// judgment is an unfinished Decision. It is passed by pointer because copies of a Decision would be
+// most of the cost of a failure, and has no pointer to the State, which would move to the heap.
 type judgment struct {
 	fact          known.Fact
 	delay         time.Duration
@@ -212,11 +205,9 @@ func (p *Policy) judge(j *judgment, s *State, now time.Time, room time.Duration)
 	}
 }
 
-// heed sets the wait that a server has asked for. The retry must start sooner than room.
-//
-// The wait is spread, so that clients with the same hint do not come back in step. If a
-// limit comes before the end of the spread, the range is cut, so that the spread alone
-// never exceeds it.
+// heed sets the wait that a server has asked for. It is spread, so that clients with the same hint
+// do not come back in step. If a limit, such as room, comes before the end of the spread, the range
+// is cut, so that the spread alone never exceeds it.
 func (p *Policy) heed(j *judgment, delay, left, room time.Duration, s *State) {
 	earliest := max(j.fact.After, min(delay, p.ceiling(), hintFloor))
 	switch {
@@ -232,9 +223,8 @@ func (p *Policy) heed(j *judgment, delay, left, room time.Duration, s *State) {
 	}
 }
 
-// judgeOverridden is judge with the Overrides for this kind of failure. It is a
-// function of its own because a Policy is large, and every sleeping caller pays
-// for what is on its stack before the wait.
+// judgeOverridden is judge with the Overrides for this kind of failure. It is apart because a
+// Policy is large, and every sleeping caller pays for what is on its stack before the wait.
 //
 //go:noinline
 func (p *Policy) judgeOverridden(j *judgment, s *State, now time.Time, room time.Duration) {

@@ -14,38 +14,29 @@
 //		Backoff:     retry.Exponential{Initial: 200 * time.Millisecond},
 //	}
 //
-// A setting that is out of range runs all the same, as the nearest one in range or as
-// its default. [Policy.Validate] reports such settings, and durations without a unit:
-// call it where your program starts.
+// [Policy.Validate] reports settings out of range, and durations without a unit: call it where your
+// program starts.
 //
 // For a loop of your own there is [Call]: it waits, makes the context of each attempt,
-// and decides.
-//
-// Where the state of a job lives in a database, [Policy.Next] makes the same
-// decision as a pure function of that state, the error and the time. A loop that
-// blocks and a daemon that polls a table behave the same, because the same
-// function decides for both.
-//
-// If an engine hands out the jobs, package retryjob makes one attempt at a job: it also decides
-// after the death of a worker, the stop of a worker and a panic.
+// and decides. Where the state of a job lives in a database, [Policy.Next] makes the same
+// decision as a pure function of that state, the error and the time: a loop that
+// blocks and a daemon that polls a table behave the same. If an engine hands out the jobs, package
+// retryjob makes one attempt at a job.
 //
 // # What is retried
 //
-// [Classify] knows the errors of the standard library by their types, and errors
-// of other packages by common methods such as Timeout and HTTPStatusCode.
-// Unknown errors are retried, a bounded number of times. To say more, mark
-// errors where they arise ([MarkFinal], [MarkRetryable], [MarkRateLimited]), or
-// give the policy a [Classifier]. [Policy.Overrides] treats kinds of failures
-// differently, and [Policy.NonIdempotent] restricts retries to operations that
-// certainly had no effect.
+// [Classify] knows the errors of the standard library by their types, and errors of other packages
+// by common methods such as Timeout and HTTPStatusCode. Unknown errors are retried, a bounded
+// number of times. To say more, mark errors where they arise ([MarkFinal], [MarkRetryable],
+// [MarkRateLimited]), or give the policy a [Classifier]. [Policy.Overrides] treats kinds of
+// failures differently, and [Policy.NonIdempotent] retries only what certainly had no effect.
 //
 // # What a call promises
 //
-// A wait that would end at or after the context's deadline is not begun. The
-// operation is never called once the context is done. The error that ends a call
-// wraps the last failure and gives the reason to stop. A server's hint is a lower
-// bound of the wait, up to a limit. A delay is never negative, never above its
-// cap, and clients stay spread at the cap.
+// A wait that would end at or after the context's deadline is not begun, and the operation is never
+// called once the context is done. The error that ends a call wraps the last failure and gives the
+// reason to stop. A server's hint is a lower bound of the wait, up to a limit. A delay is never
+// negative or above its cap, and clients stay spread at the cap.
 //
 // # Neighbors
 //

@@ -3,8 +3,6 @@ package retry
 import (
 	"context"
 	"fmt"
-	"net"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -18,12 +16,8 @@ import (
 //
 // [errors.Is] and [errors.As] reach the last error of the operation and the context's cause.
 // errors.Is also finds Stop, and [context.Canceled] or [context.DeadlineExceeded] with
-// StopCanceled or StopDeadline. To tell whether the caller's context ended or the operation
-// merely returned a context error, ask for these two. An Error keeps the last error, however many
-// attempts there were, and that of an attempt after it which a limit of time has cut off.
-//
-// [errors.Unwrap] returns nil for an Error, because an Error may wrap two errors.
-// Code that follows a chain by errors.Unwrap alone therefore finds nothing in it.
+// StopCanceled or StopDeadline: ask for these two to tell whether the caller's context ended. An
+// Error may wrap two errors, so [errors.Unwrap] returns nil for it.
 //
 // docs/why.md explains every text that an Error can have, and what to set.
 type Error struct {
@@ -41,10 +35,8 @@ type Error struct {
 
 // Error returns the form "task failed after 3 attempts: connection refused", where task is
 // the policy's name, or "task not started: context canceled". After the attempts, the stop
-// reason follows in parentheses, unless it is StopAttempts or the text of Err has it: a
-// context that ended an attempt is mentioned once. "; attempt 3 was cut off: " and Cut come
-// last. The name is escaped as in
-// [Policy.String]; the text of Err stays as it is.
+// reason follows in parentheses, unless it is StopAttempts or the text of Err has it.
+// "; attempt 3 was cut off: " and Cut come last. The name is escaped; the text of Err stays.
 func (e *Error) Error() string {
 	if e == nil {
 		return "<nil>"
@@ -89,23 +81,18 @@ func (e *Error) Error() string {
 
 func (e *Error) reason() string {
 	switch e.Stop {
-	case StopElapsed:
-		return "time limit reached"
 	case StopDeadline, StopCanceled:
 		return e.contextReason()
-	case StopBudget:
-		return "local retry budget exhausted"
 	case StopRetryAfter:
 		return fmt.Sprintf("server asks to wait %v", e.RetryAfter)
-	case StopMaybeApplied:
-		return "it may have taken effect"
-	case StopTimeout:
-		return "timed out"
-	case StopBackoff:
-		return "stopped by the backoff"
 	default:
-		return ""
+		return stopTexts[e.Stop]
 	}
+}
+
+var stopTexts = map[StopReason]string{
+	StopElapsed: "time limit reached", StopBudget: "local retry budget exhausted", StopTimeout: "timed out",
+	StopMaybeApplied: "it may have taken effect", StopBackoff: "stopped by the backoff",
 }
 
 func (e *Error) contextReason() string {
@@ -137,13 +124,9 @@ func (e *Error) Is(target error) bool {
 	return target == e.Stop || target == e.Stop.ended()
 }
 
-// Timeout reports whether the context's deadline ended the call, or the
-// error of the last attempt is a timeout. The outermost error with a Timeout method
-// in the tree of the last error decides that.
-//
-// Timeout and Temporary make e a [net.Error]: errors.As finds e instead of the
-// net.Error that e may wrap. A [url.Error] around e asks e too, so an error of
-// an http.Client has the same Timeout and Temporary as without retries.
+// Timeout reports whether the context's deadline ended the call, or the outermost error with a
+// Timeout method in the tree of the last error says so. Timeout and Temporary make e a net.Error, and
+// an error of an http.Client has the same ones as without retries.
 func (e *Error) Timeout() bool {
 	return e.says(func(err error) func() bool {
 		if asked, ok := err.(interface{ Timeout() bool }); ok {
@@ -153,10 +136,7 @@ func (e *Error) Timeout() bool {
 	})
 }
 
-// Temporary reports whether the context's deadline ended the call, or the last
-// error of the operation is temporary. The outermost error with a Temporary
-// method decides that. A deadline counts because [context.DeadlineExceeded] is
-// temporary. [net.Error] has deprecated the method, but callers still ask for it.
+// Temporary is Timeout for the method Temporary. net.Error has deprecated it, but callers still ask.
 func (e *Error) Temporary() bool {
 	return e.says(func(err error) func() bool {
 		if asked, ok := err.(interface{ Temporary() bool }); ok {
@@ -166,54 +146,21 @@ func (e *Error) Temporary() bool {
 	})
 }
 
-// says returns true for a deadline, and else asks the last error of the
-// operation.
+// says returns true for a deadline, and else asks the last error of the operation.
 func (e *Error) says(method func(error) func() bool) bool {
-	nodes := errtree.Nodes(errtree.MaxNodes)
-	yes, _ := ask(e, method, &nodes)
-	return yes
-}
-
-// ask returns the answer of the outermost error of the tree that has one. method
-// returns the method of an error that answers the question, or nil. A method that
-// panics does not answer.
-func ask(err error, method func(error) func() bool, nodes *errtree.Nodes) (yes, answered bool) {
-	for err != nil && nodes.Take() {
-		if e, ok := err.(*Error); ok { // not asked, because it would start a new count of nodes
-			if e == nil || e.Stop == StopDeadline {
-				return e != nil, true
-			}
-			if err = e.Err; e.Cut != nil {
-				err = e.Cut
-			}
-			continue
+	return errtree.Ask(e, func(err error) (answer func() bool, beneath error, over bool) {
+		e, ok := err.(*Error)
+		switch {
+		case !ok:
+			return method(err), nil, false
+		case e == nil || e.Stop == StopDeadline:
+			return func() bool { return e != nil }, nil, false
+		case e.Cut != nil:
+			return nil, e.Cut, true
+		default:
+			return nil, e.Err, true
 		}
-		if m := method(err); m != nil && !passesOn(err) {
-			if yes, answered = errtree.Try(m); answered {
-				return yes, true
-			}
-		}
-		one, several := errtree.Unwrap(err)
-		for _, leg := range several {
-			if yes, answered = ask(leg, method, nodes); answered || nodes.Exceeded() {
-				return yes, answered
-			}
-		}
-		err = one
-	}
-	return false, false
-}
-
-// passesOn reports whether err only passes the question on to the error that it
-// wraps. Such an error is not asked: in a tree that refers to itself, it would ask
-// the Error that is asking.
-func passesOn(err error) bool {
-	switch err.(type) {
-	case *url.Error, *net.OpError:
-		return true
-	default:
-		return false
-	}
+	})
 }
 
 // StopReason says why a call was given up. The zero StopReason means that it
@@ -248,15 +195,6 @@ var stopNames = names[StopReason]{
 // "elapsed", "deadline", "canceled", "budget", "retry_after", "maybe_applied",
 // "timeout", "backoff".
 func (r StopReason) Error() string { return stopNames.of(r) }
-
-// MarshalText returns [StopReason.Error].
-func (r StopReason) MarshalText() ([]byte, error) { return []byte(stopNames.of(r)), nil }
-
-// UnmarshalText is the inverse of [StopReason.MarshalText].
-func (r *StopReason) UnmarshalText(text []byte) (err error) {
-	*r, err = stopNames.parse("stop reason", string(text))
-	return err
-}
 
 // ended returns the error with which a context of that end is done, or nil.
 func (r StopReason) ended() error {

@@ -22,7 +22,7 @@ var (
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		err  retry.Error
 		want string
 	}{
@@ -130,8 +130,7 @@ func TestErrorText(t *testing.T) {
 			retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: retry.MarkRetryable(errRefused)},
 			"failed after 2 attempts: connection refused",
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
 			assert.EqualError(t, &tt.err, tt.want)
@@ -277,18 +276,8 @@ func TestStopReasonText(t *testing.T) {
 	for i, r := range stopReasons {
 		assert.EqualValues(t, i, r.reason, "the numbers may be stored")
 		assert.Equal(t, r.name, r.reason.Error())
-		text, err := r.reason.MarshalText()
-		require.NoError(t, err)
-		assert.Equal(t, r.name, string(text))
-		back := retry.StopReason(99)
-		require.NoError(t, back.UnmarshalText(text))
-		assert.Equal(t, r.reason, back)
 	}
 	assert.Equal(t, "none(200)", retry.StopReason(200).Error())
-	for _, text := range []string{"", "Final", "attempts ", "none(200)", "3", "StopFinal"} {
-		var r retry.StopReason
-		assert.EqualError(t, r.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown stop reason %q", text))
-	}
 }
 
 // TestPanicError checks its forms.

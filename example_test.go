@@ -2,9 +2,9 @@ package retry_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -45,6 +45,101 @@ func ExampleDo() {
 	// Output: 42 <nil>
 }
 
+func ExampleMarkFinal() {
+	var policy retry.Policy
+	err := policy.Execute(context.Background(), func(context.Context) error {
+		return retry.MarkFinal(errors.New("no such account"))
+	})
+	fmt.Println(err)
+	// Output: no such account
+}
+
+func ExampleOn() {
+	errSold := errors.New("sold out")
+	policy := &retry.Policy{
+		Classifier: retry.Chain(
+			retry.On(retry.Final, errSold),
+			retry.On(retry.Retryable, fs.ErrNotExist), // by default Final
+		),
+	}
+	fmt.Println(policy.Classify(fmt.Errorf("order 7: %w", errSold)).Class)
+	fmt.Println(policy.Classify(&fs.PathError{Op: "open", Path: "x", Err: fs.ErrNotExist}).Class)
+	fmt.Println(policy.Classify(fs.ErrPermission).Class)
+	// Output:
+	// final
+	// retryable
+	// final
+}
+
+// A server's hint is a lower bound of the wait. Up to 10 % are added, so that
+// clients with the same hint do not come back in step.
+func ExampleMarkRateLimited() {
+	var clock retrytest.Clock
+	policy := &retry.Policy{Clock: &clock}
+	op := retrytest.Script(retry.MarkRateLimited(errors.New("slow down"), 10*time.Second), nil)
+	err := policy.Execute(context.Background(), op.Run)
+
+	wait := clock.Sleeps()[0]
+	fmt.Println(err, wait >= 10*time.Second, wait <= 11*time.Second)
+	// Output: <nil> true true
+}
+
+// A loop of your own can do work between two attempts.
+func ExampleCall() {
+	ctx := context.Background()
+	policy := &retry.Policy{Name: "fetch", Clock: new(retrytest.Clock)} // tests only: waits take no time
+	reset := errors.New("connection reset")
+	fetch := retrytest.Script(reset, reset, nil).Run // stands for an operation of yours
+
+	call := retry.Call{Policy: policy}
+	for call.Next(ctx) {
+		err := fetch(call.Context())
+		fmt.Printf("attempt %d: %v\n", call.Attempt(), err)
+		call.End(err)
+	}
+	fmt.Println(call.Err())
+	// Output:
+	// attempt 1: connection reset
+	// attempt 2: connection reset
+	// attempt 3: <nil>
+	// <nil>
+}
+
+// One Budget for all calls to a dependency bounds the load that retries add.
+func ExampleBudget() {
+	billing := &retry.Budget{} // 10 % of the successes, and a reserve of 3
+	charge := &retry.Policy{Name: "charge", Budget: billing}
+	refund := &retry.Policy{Name: "refund", Budget: billing}
+
+	charge.Clock, refund.Clock = new(retrytest.Clock), new(retrytest.Clock)
+	outage := func(context.Context) error { return errors.New("unavailable") }
+	for _, policy := range []*retry.Policy{charge, refund, charge} {
+		fmt.Println(policy.Execute(context.Background(), outage))
+	}
+	// Output:
+	// charge failed after 3 attempts: unavailable
+	// refund failed after 2 attempts (local retry budget exhausted): unavailable
+	// charge failed after 1 attempt (local retry budget exhausted): unavailable
+}
+
+// "Not ready yet" is not a failure: it uses up no attempts.
+func ExampleMarkPending() {
+	policy := &retry.Policy{
+		Timeout:   10 * time.Minute,
+		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
+		Clock:     &retrytest.Clock{},
+	}
+	polls := 0
+	err := policy.Execute(context.Background(), func(context.Context) error {
+		if polls++; polls < 7 {
+			return retry.MarkPending(errors.New("not ready"))
+		}
+		return nil
+	})
+	fmt.Println(polls, err)
+	// Output: 7 <nil>
+}
+
 func ExampleError() {
 	policy := &retry.Policy{Name: "task", Clock: new(retrytest.Clock)}
 	refused := errors.New("connection refused")
@@ -55,136 +150,6 @@ func ExampleError() {
 	// Output:
 	// task failed after 3 attempts: connection refused
 	// true true
-}
-
-// A wait that would end after the deadline is not begun. The error says so, and
-// wraps the failure.
-func ExampleError_deadline() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	policy := &retry.Policy{Name: "task", Backoff: retry.Constant(time.Minute)}
-	refused := errors.New("connection refused")
-	err := policy.Execute(ctx, func(context.Context) error { return refused })
-
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, refused), errors.Is(err, context.DeadlineExceeded))
-	// Output:
-	// task failed after 1 attempt (next attempt would miss the context's deadline): connection refused
-	// true true
-}
-
-// The server asks for a wait of three hours. The program stores the state and when to
-// come back, and exits. On the next day it goes on where it was.
-func ExampleError_state() {
-	type row struct {
-		State retry.State
-		Due   time.Time
-	}
-	ctx := context.Background()
-	clock := retrytest.NewClock(time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)) // tests only: waits take no time
-	policy := &retry.Policy{Name: "import", MaxElapsed: 48 * time.Hour, Clock: clock}
-	busy := retry.MarkRateLimited(errors.New("too many requests"), 3*time.Hour)
-	reset := errors.New("connection reset")
-	fetch := retrytest.Script(reset, busy, reset).Run // stands for an operation of yours
-
-	var job row
-	var gaveUp *retry.Error
-	err := policy.Execute(ctx, fetch)
-	if errors.As(err, &gaveUp) && gaveUp.Stop == retry.StopRetryAfter {
-		job = row{State: gaveUp.State, Due: time.Now().Add(gaveUp.RetryAfter)}
-	}
-	fmt.Println(err)
-
-	stored, _ := json.Marshal(job) // a file, or the columns of a row
-	clock.Advance(24 * time.Hour)
-	job = row{}
-	_ = json.Unmarshal(stored, &job)
-	fmt.Println(job.State.Failures, job.State.First, time.Until(job.Due).Round(time.Hour))
-
-	call := retry.Call{Policy: policy, State: job.State}
-	for call.Next(ctx) {
-		call.End(fetch(call.Context()))
-	}
-	err = call.Err()
-	fmt.Println(err)
-	// Output:
-	// import failed after 2 attempts (server asks to wait 3h0m0s): too many requests
-	// 2 2026-11-21 12:00:00 +0000 UTC 3h0m0s
-	// import failed after 3 attempts: connection reset
-}
-
-// Every kind of failure has its own limit and backoff. The limits count
-// attempts, one more than retries.
-func ExamplePolicy_overrides() {
-	policy := &retry.Policy{
-		Jitter:     retry.NoJitter, // for the output below
-		Classifier: categories,
-		Overrides: map[string]retry.Override{
-			"transient":    {MaxAttempts: 4, Backoff: retry.Exponential{Initial: time.Second}},
-			"api_error":    {MaxAttempts: 3, Backoff: retry.Linear{Initial: time.Second}},
-			"code_error":   {MaxAttempts: 2, Backoff: retry.Constant(0)},
-			"system_error": {MaxAttempts: 3, Backoff: retry.Exponential{Initial: 5 * time.Second}},
-			"unknown":      {MaxAttempts: 2, Backoff: retry.Linear{Initial: 3 * time.Second}},
-		},
-	}
-	for _, err := range []error{errTimeout, errAPI, errCode, errSystem, errors.New("?")} {
-		var state retry.State
-		for {
-			d := policy.Next(state, err, time.Now())
-			if !d.Retry {
-				fmt.Println(d.Err)
-				break
-			}
-			fmt.Print(d.Delay, " ")
-			state = d.State
-		}
-	}
-	// Output:
-	// 1s 2s 4s failed after 4 attempts: timeout
-	// 1s 2s failed after 3 attempts: api
-	// 0s failed after 2 attempts: code
-	// 5s 10s failed after 3 attempts: system
-	// 3s failed after 2 attempts: ?
-}
-
-var (
-	errTimeout = errors.New("timeout")
-	errAPI     = errors.New("api")
-	errCode    = errors.New("code")
-	errSystem  = errors.New("system")
-)
-
-// categories names the kinds of failures. It has no opinion about others.
-func categories(err error) retry.Verdict {
-	switch {
-	case errors.Is(err, errTimeout):
-		return retry.Verdict{Class: retry.Retryable, Category: "transient"}
-	case errors.Is(err, errAPI):
-		return retry.Verdict{Class: retry.Retryable, Category: "api_error"}
-	case errors.Is(err, errCode):
-		return retry.Verdict{Class: retry.Retryable, Category: "code_error"}
-	case errors.Is(err, errSystem):
-		return retry.Verdict{Class: retry.Retryable, Category: "system_error"}
-	default:
-		return retry.Verdict{}
-	}
-}
-
-func ExampleObserver() {
-	policy := &retry.Policy{
-		Backoff: retry.Constant(time.Second),
-		Jitter:  retry.NoJitter,
-		Clock:   new(retrytest.Clock),
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
-			fmt.Println(e.Kind, e.Attempt, e.Delay, e.Err)
-		}),
-	}
-	op := retrytest.Script(errors.New("boom"), errors.New("boom"), nil)
-	_ = policy.Execute(context.Background(), op.Run)
-	// Output:
-	// retrying 1 1s boom
-	// retrying 2 1s boom
-	// succeeded 3 0s <nil>
 }
 
 // job is a row of a table of yours.
@@ -229,22 +194,4 @@ func ExamplePolicy_Next() {
 	// 12:03:00 f=2 t=2026-11-21T12:00:00Z
 	// 12:03:00 f=3 t=2026-11-21T12:00:00Z
 	// export failed after 3 attempts: disk is slow
-}
-
-// spans is an Observer that sees attempts: it could start a span for each.
-type spans struct{}
-
-func (spans) Observe(context.Context, retry.Event) {}
-
-func (spans) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
-	fmt.Println("attempt", n)
-	return ctx, func(err error) { fmt.Println("ended:", err) }
-}
-
-func ExampleObserver_attempts() {
-	policy := &retry.Policy{Observer: spans{}}
-	_ = policy.Execute(context.Background(), func(context.Context) error { return nil })
-	// Output:
-	// attempt 1
-	// ended: <nil>
 }

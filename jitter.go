@@ -13,11 +13,8 @@ import (
 // The built-in jitters are [FullJitter], [EqualJitter], [NoJitter], [Proportional]
 // and [PlusMinus]. Each draws uniformly from a range that is cut to [0, limit]
 // first. Drawing first and clamping the result would give many clients exactly
-// the limit as their delay: after a long outage they would come back in step.
-//
-// There is no decorrelated jitter: it makes 26 to 37 % more calls than
-// [FullJitter] when 100 to 200 clients contend, and it needs state from one
-// retry to the next.
+// the limit as their delay. There is no decorrelated jitter: it makes 26 to 37 % more calls than
+// [FullJitter] when 100 to 200 clients contend, and needs state from one retry to the next.
 type Jitter interface {
 	// Apply returns the delay to use: at least 0 and at most limit. The delay
 	// is capped at limit already; u is a random word, and the result must not
@@ -31,9 +28,8 @@ type jitterMode uint8
 
 // Each of these is a [Jitter].
 const (
-	// FullJitter draws from [0, delay]. It is the default because it causes
-	// the least work under contention.
-	// See https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
+	// FullJitter draws from [0, delay]: the least work under contention, see
+	// https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/.
 	FullJitter jitterMode = iota
 	// EqualJitter draws from [delay/2, delay].
 	EqualJitter
@@ -56,14 +52,7 @@ func (m jitterMode) Apply(delay, limit time.Duration, u uint64) time.Duration {
 
 // String returns "full jitter", "equal jitter" or "no jitter".
 func (m jitterMode) String() string {
-	switch m {
-	case FullJitter:
-		return "full jitter"
-	case EqualJitter:
-		return "equal jitter"
-	default:
-		return "no jitter"
-	}
+	return [...]string{"full jitter", "equal jitter", "no jitter"}[min(m, NoJitter)]
 }
 
 // Proportional is a [Jitter] that draws from [delay-x, delay+x], cut to [0, limit],

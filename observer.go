@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"slices"
 	"time"
 )
 
@@ -22,12 +21,10 @@ var eventNames = names[EventKind]{"none", "retrying", "succeeded", "gave_up", "h
 // String returns "retrying", "succeeded", "gave_up" or "held".
 func (k EventKind) String() string { return eventNames.of(k) }
 
-// Event is one event of a call, for an [Observer]. A call makes a Retrying
-// event before every wait and one Succeeded or GaveUp event at its end. If the
-// context ends during a wait, GaveUp follows Retrying without an attempt
-// between them. Held comes before the other event of the attempt, and once for each hold of a
-// [Quota], whatever the number of calls. If the failed attempt had made progress,
-// Verdict.Progress says so: Attempt and Elapsed have begun again with it.
+// Event is one event of a call, for an [Observer]. A call makes a Retrying event before every wait
+// and one Succeeded or GaveUp event at its end, which may follow Retrying without an attempt between
+// them. Held comes before the other event of the attempt, and once for each hold, whatever the number
+// of calls. After Verdict.Progress, Attempt and Elapsed have begun again.
 type Event struct {
 	Kind    EventKind
 	Policy  string        // the name of the policy
@@ -39,108 +36,102 @@ type Event struct {
 	Elapsed time.Duration // since State.First: the start of the first attempt, or the last progress
 }
 
-// Observer is told the events of calls, for logs and metrics. Observe runs on
-// the goroutine of the call, with its context and without locks: it may use the
-// policy, and must not block. A panic in it passes through the call.
-//
-// An Observer that is an [AttemptObserver] or a [WaitObserver] too sees attempts or waits.
-type Observer interface {
-	Observe(ctx context.Context, e Event)
-}
+// Observer is told about calls, for logs, metrics and traces. A function that is nil is not called.
+// They must be safe for concurrent use where the Policy is shared, and must not block. A panic in
+// Event or Attempt passes through the call.
+type Observer struct {
+	// Event is told the events of calls. It runs on the goroutine of the call, with its context
+	// and without locks: it may use the policy.
+	Event func(ctx context.Context, e Event)
 
-// AttemptObserver is an [Observer] that sees attempts.
-type AttemptObserver interface {
-	Observer
 	// Attempt is called before attempt n begins, with the context of the call. It returns a
 	// child of ctx: the context of the attempt, or its parent if there is a timeout; nil
 	// means ctx. The returned function, which may be nil, is called when the attempt ends,
 	// with its error: nil after a success, [ErrLost] after an attempt without an outcome, such
 	// as a panic. The event about the attempt comes after that.
-	Attempt(ctx context.Context, n int) (attempt context.Context, ended func(err error))
+	Attempt func(ctx context.Context, n int) (attempt context.Context, ended func(err error))
+
+	// Wait is called with the name of the policy when a wait for a next attempt begins in this
+	// process, but not if the State of the operation is stored. The returned function, which may
+	// be nil, is called when the wait is over: its time has come, its context has ended, or a
+	// pool has handed the task back. Both may run under a lock, and must not panic.
+	Wait func(policy string) (over func())
 }
 
-// WaitObserver is an [Observer] that sees the waits for a next attempt in this process. It
-// does not see the waits of operations whose State is stored: another process may continue
-// them.
-type WaitObserver interface {
-	Observer
-	// Wait is called with the name of the policy when a wait begins. The returned function,
-	// which may be nil, is called when the wait is over: its time has come, its context has
-	// ended, or a pool has handed the task back. Both functions may run under a lock, and must
-	// neither block nor panic.
-	Wait(policy string) (over func())
-}
-
-// ObserverFunc is a function that is an [Observer].
-type ObserverFunc func(ctx context.Context, e Event)
-
-// Observe calls f.
-func (f ObserverFunc) Observe(ctx context.Context, e Event) { f(ctx, e) }
-
-// Observers returns an Observer that calls os in order, including their Attempt and Wait
-// methods. The functions for the ends of attempts and waits are called in reverse order.
-// Nil Observers are skipped.
-func Observers(os ...Observer) Observer {
-	all := slices.DeleteFunc(append([]Observer{}, os...), func(o Observer) bool { return o == nil })
-	for _, o := range all {
-		if _, ok := o.(AttemptObserver); ok {
-			return attemptObservers{all}
+// Observers returns an Observer that calls the functions of os in order. The functions for the
+// ends of attempts and waits are called in reverse order. Nil Observers are skipped;
+// if there is no function, the result is nil.
+func Observers(os ...*Observer) *Observer {
+	all := &Observer{}
+	for _, o := range os {
+		if o != nil {
+			all.add(*o)
 		}
 	}
-	return observers(all)
-}
-
-type observers []Observer
-
-// Observe implements [Observer].
-func (os observers) Observe(ctx context.Context, e Event) {
-	for _, o := range os {
-		o.Observe(ctx, e)
+	if all.Event == nil && all.Attempt == nil && all.Wait == nil {
+		return nil
 	}
+	return all
 }
 
-// Wait implements [WaitObserver].
-func (os observers) Wait(policy string) func() {
-	var ends []func()
-	for _, o := range os {
-		if w, ok := o.(WaitObserver); ok {
-			if over := w.Wait(policy); over != nil {
-				ends = append(ends, over)
+// add makes o call its own functions and then those of p.
+func (o *Observer) add(p Observer) {
+	first := *o
+	switch {
+	case first.Event == nil:
+		o.Event = p.Event
+	case p.Event != nil:
+		o.Event = func(ctx context.Context, e Event) {
+			first.Event(ctx, e)
+			p.Event(ctx, e)
+		}
+	}
+	switch {
+	case first.Attempt == nil:
+		o.Attempt = p.Attempt
+	case p.Attempt != nil:
+		o.Attempt = func(ctx context.Context, n int) (context.Context, func(error)) {
+			outer, ended := first.attempt(ctx, n)
+			inner, over := p.attempt(outer, n)
+			return inner, func(err error) {
+				over(err)
+				ended(err)
 			}
 		}
 	}
-	if ends == nil {
-		return nil
-	}
-	return func() {
-		for _, over := range slices.Backward(ends) {
-			over()
+	switch {
+	case first.Wait == nil:
+		o.Wait = p.Wait
+	case p.Wait != nil:
+		o.Wait = func(policy string) func() {
+			ended, over := first.Wait(policy), p.Wait(policy)
+			return func() {
+				for _, end := range []func(){over, ended} {
+					if end != nil {
+						end()
+					}
+				}
+			}
 		}
 	}
 }
 
-// attemptObservers are observers of which at least one has an Attempt method.
-type attemptObservers struct{ observers }
+// attempt is Attempt with the defaults in place of nil.
+func (o *Observer) attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	child, ended := o.Attempt(ctx, n)
+	if child == nil {
+		child = ctx
+	}
+	if ended == nil {
+		ended = func(error) {}
+	}
+	return child, ended
+}
 
-// Attempt implements [AttemptObserver].
-func (os attemptObservers) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
-	var ends []func(error)
-	for _, o := range os.observers {
-		seer, ok := o.(AttemptObserver)
-		if !ok {
-			continue
-		}
-		child, end := seer.Attempt(ctx, n)
-		if child != nil {
-			ctx = child //nolint:fatcontext // spans are to be nested
-		}
-		if end != nil {
-			ends = append(ends, end)
-		}
+// waits tells the Observer of p that a wait begins, and returns how to tell its end, or nil.
+func (p *Policy) waits() (over func()) {
+	if o := p.orZero().Observer; o != nil && o.Wait != nil {
+		return o.Wait(p.Name)
 	}
-	return ctx, func(err error) {
-		for _, end := range slices.Backward(ends) {
-			end(err)
-		}
-	}
+	return nil
 }

@@ -2,7 +2,6 @@ package retry
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
@@ -10,15 +9,15 @@ import (
 )
 
 // Pacer gives the attempts of all calls that share a limit their turns, as package retryquota
-// does. The methods get the policy of the call, which tells the time by its clock; a nil Policy
-// is the zero one. They must be safe for concurrent use, and but for Wait they must not block.
-// A panic in them passes through the call.
+// does. The methods get the policy of the call, which tells the time; nil is the zero one. They must
+// be safe for concurrent use, and but for Wait must not block. A panic passes through the call.
 type Pacer interface {
 	// Wait blocks until the turn of one attempt has come, and returns it. It returns at once,
-	// and waited is 0, if nothing has to be waited for. The error is a [*HeldError] if the turn
-	// comes too late for the call, as soon as that is known, and the cause of ctx if that ends.
-	// A Pacer that has the caller wait tells the policy, by [Policy.Waits]. Any other error
-	// ends the call with it.
+	// and waited is 0, if nothing has to be waited for. If the turn comes too late for
+	// the call, the error is as soon as that is known an [*Error] with [StopRetryAfter], without an Err,
+	// whose RetryAfter is how late; 0 if that is not known. If ctx ends, the error is its cause.
+	// A Pacer that has the caller wait tells the Observer of the policy, by its Wait. Any other
+	// error ends the call with it.
 	Wait(ctx context.Context, p *Policy, w Waiting) (turn Turn, waited time.Duration, err error)
 
 	// Take asks for n turns without a wait. It returns the turn, and how many attempts may
@@ -47,31 +46,6 @@ type Waiting struct {
 	Longest time.Duration // the call waits for no hold that is longer
 }
 
-// HeldError says that a turn has not come: to a [Pacer]'s caller that it comes too late for the call,
-// and in the Err of a job of package retryjob that the job is due again when it may ask once more.
-type HeldError struct {
-	For time.Duration // until the turn may come; 0 if that is not known
-}
-
-// Error returns the form "retry: the turn has not come, and may come in 30s".
-func (e *HeldError) Error() string {
-	const text = "retry: the turn has not come"
-	if e.For <= 0 {
-		return text
-	}
-	return fmt.Sprintf("%s, and may come in %v", text, e.For)
-}
-
-// Waits tells the Observer of p, if that is a [WaitObserver], that a wait begins. It returns how to
-// tell its end, which is nil if nobody wants to know.
-func (p *Policy) Waits() (over func()) {
-	p = p.orZero()
-	if o, ok := p.Observer.(WaitObserver); ok {
-		return o.Wait(p.Name)
-	}
-	return nil
-}
-
 // shortestAsk is the shortest wait before a Pacer is asked again.
 const shortestAsk = time.Millisecond
 
@@ -84,7 +58,17 @@ func (c *Call) await() {
 		return
 	}
 	turn, waited, err := p.Quota.Wait(c.caller, p, Waiting{c.State.First, c.until(p), p.maxRetryAfter(c.Durable)})
-	if c.Turn = turn; waited > 0 {
+	if c.Turn = turn; waited > 0 || err != nil {
+		c.awaited(p, waited, err)
+	}
+}
+
+// awaited counts a wait for a turn, and ends the call if there is none. It is apart because await
+// is on the stack of every caller that waits.
+//
+//go:noinline
+func (c *Call) awaited(p *Policy, waited time.Duration, err error) {
+	if waited > 0 {
 		c.Waited = sat.Add(c.Waited, waited)
 		if c.State.First.IsZero() { // the wait is part of the call
 			c.State.First = c.now().Add(-waited)
@@ -119,8 +103,8 @@ func (c *Call) until(p *Policy) (end time.Time) {
 
 // tooLate ends a call that has no turn in time.
 func (c *Call) tooLate(p *Policy, err error) {
-	late, ok := err.(*HeldError) //nolint:errorlint // as Wait promises
-	if !ok {
+	late, ok := err.(*Error)                                   //nolint:errorlint // as Wait promises
+	if !ok || late.Stop != StopRetryAfter || late.Err != nil { // a Pacer may itself have retried
 		if _, ends := c.deadline(); ends { // as golang.org/x/time/rate says it
 			c.expire(StopDeadline, 0, nil)
 		} else {
@@ -129,7 +113,7 @@ func (c *Call) tooLate(p *Policy, err error) {
 		return
 	}
 	now, stop := c.now(), StopRetryAfter
-	switch held := late.For; {
+	switch held := late.RetryAfter; {
 	case held > p.maxRetryAfter(c.Durable):
 	case held > p.elapsedLeft(&c.State, now):
 		stop = StopElapsed
@@ -138,7 +122,7 @@ func (c *Call) tooLate(p *Policy, err error) {
 	case held >= c.room(now):
 		stop = StopDeadline
 	}
-	c.expire(stop, late.For, nil)
+	c.expire(stop, late.RetryAfter, nil)
 }
 
 // take takes a turn for the next attempt, without a wait. If its turn has not come, it returns
@@ -152,7 +136,7 @@ func (c *Call) take() bool {
 	if granted > 0 {
 		c.Turn = turn
 	} else {
-		c.delay = max(wait, shortestAsk)
+		c.Delay = max(wait, shortestAsk)
 	}
 	return granted > 0
 }
@@ -163,18 +147,5 @@ func (c *Call) giveBack() {
 		p := c.Policy.orZero()
 		c.Turn = 0
 		p.Quota.Return(p, turn, 1)
-	}
-}
-
-// tellQuota tells the Quota how the attempt in progress has ended, and the Observer of a hold.
-func (c *Call) tellQuota(err error, v Verdict) {
-	p, turn := c.Policy.orZero(), c.Turn
-	if turn == 0 {
-		return
-	}
-	c.Turn = 0
-	if held := p.Quota.Tell(p, turn, err, v); held > 0 && p.Observer != nil {
-		n := c.State.Attempts() // without this one
-		p.Observer.Observe(c.caller, Event{Kind: Held, Policy: p.Name, Attempt: max(n, n+1), Delay: held, Verdict: v, Err: err})
 	}
 }

@@ -25,15 +25,13 @@ const Unlimited = math.MaxInt
 // a safe default: 3 attempts with waits of up to 2 and 4 seconds, full jitter.
 //
 // A Policy holds no state. It may be shared by any number of goroutines, copied,
-// compared field by field, printed, validated, and stored as JSON or YAML, which leave out
-// Classifier, Budget, Quota, Observer, Clock and Rand. It must not be changed while in use. A nil
-// *Policy is the zero Policy.
+// compared field by field, printed, validated, and stored as JSON or YAML. It must not be changed
+// while in use. A nil *Policy is the zero Policy. A setting out of its range runs as the nearest
+// in the range or as the default: call [Policy.Validate], which reports it, where the program
+// starts.
 //
 // Use [Policy.Execute] or [Do] to run an operation under it, and [Policy.Next]
 // where the state of the operation lives in a database.
-//
-// A setting out of its range runs without an error, as the nearest setting in the range
-// or as the default. [Policy.Validate] reports it: call Validate where the program starts.
 type Policy struct {
 	// Name appears in errors and events: "task failed after 3 attempts: …".
 	Name string
@@ -42,22 +40,18 @@ type Policy struct {
 	// 0 or less means 3; 1 means no retry. See also [Unlimited].
 	MaxAttempts int
 
-	// MaxElapsed limits the time from the start of the first attempt to the
-	// start of the last: no attempt starts later, and a wait that would end later
-	// is not begun. It does not interrupt an attempt. 0 or less means no limit.
+	// MaxElapsed limits the time from the start of the first attempt to the start of the last. It
+	// does not interrupt an attempt. 0 or less means no limit.
 	MaxElapsed time.Duration
 
-	// AttemptTimeout limits one attempt through its context. An attempt that
-	// fails after it counts as Retryable. 0 or less means no limit, except
-	// [EqualShare], which divides the time left among the attempts left. An
-	// operation that ignores its context cannot be interrupted.
+	// AttemptTimeout limits one attempt through its context, if the operation heeds that. An
+	// attempt that fails after it counts as Retryable. 0 or less means no limit, except
+	// [EqualShare], which divides the time left among the attempts left.
 	AttemptTimeout time.Duration
 
-	// Timeout limits the whole call, attempts and waits, from the start of the
-	// first attempt on: it ends the context of an attempt, and a wait that would
-	// end at or after it is not begun. 0 or less means no limit. [Policy.Next]
-	// allows no attempt after it. Progress before its end restarts it; see
-	// [MarkProgress].
+	// Timeout limits the whole call, attempts and waits, from the start of the first attempt on:
+	// it ends the context of an attempt, and a wait that would end at or after it is not begun.
+	// 0 or less means no limit. Progress before its end restarts it; see [MarkProgress].
 	Timeout time.Duration
 
 	// ResetAfter makes a failure the first of a new count, as [MarkProgress]
@@ -70,29 +64,22 @@ type Policy struct {
 	// 2s, 4s, 8s, …
 	Backoff Backoff
 
-	// MaxDelay is a hard cap on every wait, except a wait that the server asked
-	// for. It is applied before the jitter, and the jitter never exceeds it. 0 or
-	// less means 30 seconds, or the backoff's first delay if that is longer. For
-	// Constant and Schedule, 0 means no cap: the waits are used as written, and the
-	// jitter is around them.
+	// MaxDelay is a hard cap on every wait, jitter included, but for a wait that the server asked
+	// for. 0 or less means 30 seconds, or the backoff's first delay if that is longer. For
+	// Constant and Schedule, 0 means no cap: the waits are used as written, and the jitter is
+	// around them.
 	MaxDelay time.Duration
 
-	// Jitter spreads the waits. nil means FullJitter, but Proportional(0.1) for
-	// Constant and Schedule, because explicit waits are followed closely. A wait
-	// that a server asked for is a lower bound: up to 10 % is added at random,
-	// except with NoJitter.
+	// Jitter spreads the waits. nil means FullJitter, but Proportional(0.1) for Constant and
+	// Schedule. To a wait that a server asked for, up to 10 % is added, except with NoJitter.
 	Jitter Jitter
 
 	// MaxRetryAfter is the longest server's hint that the policy waits for. A
-	// longer hint ends the call at once, with the hint in the error. 0 or less
-	// means 1 minute, or MaxDelay if that is longer. In [Policy.Next] and in package retryjob,
-	// where the operation waits in a row or a queue, it means 1 day.
-	//
-	// There are three ways to treat a hint of hours:
-	//   - Stop, without any code: Error.RetryAfter has the hint.
-	//   - Clamp: a Classifier that shortens Verdict.After. See the example MaxRetryAfter.
-	//   - Park: store Error.State, and go on after Error.RetryAfter. See the example
-	//     State of Error.
+	// longer hint ends the call at once: Error.RetryAfter has it, and a job that stores
+	// Error.State can go on then. A Classifier can shorten it; see the examples MaxRetryAfter
+	// and State of Error. 0 or less means 1 minute, or MaxDelay if that is longer. In
+	// [Policy.Next] and in package retryjob, where the operation waits in a row or a queue, it
+	// means 1 day.
 	MaxRetryAfter time.Duration
 
 	// FreeRateLimits is how many RateLimited failures with a hint cost no
@@ -100,24 +87,21 @@ type Policy struct {
 	FreeRateLimits int
 
 	// NonIdempotent restricts retries to failures that certainly had no effect:
-	// [Verdict.NotApplied]. A mark or the Classifier can set it. The NotApplied of
-	// the function [Classify] counts only if Classifier is that function, because
-	// Classify knows only the step that failed: an operation that has charged a
-	// card, and then cannot connect to the next server, had an effect. If the
-	// operation is one call to one server, set Classifier to Classify. Protocol
-	// packages, such as retryhttp, check by themselves what was sent.
+	// [Verdict.NotApplied]. A mark or the Classifier can set it. Classify knows only the step
+	// that failed: an operation that has charged a card, and then cannot connect to the next
+	// server, had an effect. If the operation is one call to one server, set Classifier to
+	// [Classify]. Protocol packages, such as retryhttp, check by themselves what was sent.
 	NonIdempotent bool
 
 	// Classifier is asked about errors that are not marked, before [Classify].
 	// It runs on the goroutine of the caller and must not block.
 	Classifier Classifier
 
-	// Overrides replaces settings for failures of one kind. Each field is taken
-	// from the Override of the verdict's Category, else from the Override of its
-	// class name ("unknown", "retryable", "rate_limited", "pending"), else from
-	// the policy. Validate refuses a misspelled class name. A limit is compared
-	// with State.Failures, or after a Pending attempt with State.Pending: see
-	// [MarkPending] and [MarkNotStarted].
+	// Overrides replaces settings for failures of one kind. Each field is taken from the Override
+	// of the verdict's Category, else from that of its class name ("unknown", "retryable",
+	// "rate_limited", "pending"), else from the policy. A limit is compared with
+	// State.Failures, or after a Pending attempt with State.Pending: see
+	// [MarkPending] and [Verdict].NotStarted.
 	Overrides map[string]Override
 
 	// Budget limits the extra load of retries, over all calls that share it: a
@@ -125,22 +109,21 @@ type Policy struct {
 	Budget Throttle
 
 	// Quota gives the attempts of all calls that share a limit their turns: a
-	// *retryquota.Quota, or a Pacer of your own. nil means none. With it, a RateLimited failure is a matter of luck:
-	// it takes nothing from the Budget, and costs no attempt up to 100 times per call, or
-	// FreeRateLimits times. Only one policy on the way of a call may have it, either the Worker's or
-	// the HTTP client's in its work: two would take two turns.
+	// *retryquota.Quota, or a Pacer of your own. nil means none. With it, a RateLimited failure
+	// takes nothing from the Budget, and costs no attempt up to 100 times per call, or
+	// FreeRateLimits times. Only one policy on the way of a call may have it, either the
+	// Worker's or the HTTP client's in its work: two would take two turns.
 	Quota Pacer
 
 	// Observer is told about every retry and the end of every call. nil means
 	// none.
-	Observer Observer
+	Observer *Observer
 
 	// Clock tells the time and waits. nil means the system's.
 	Clock Clock
 
-	// Rand is the source of jitter, also for hints. It must be safe for concurrent use if
-	// the Policy is shared, which a *rand.Rand is not. nil means the global source of
-	// math/rand/v2.
+	// Rand is the source of jitter. It must be safe for concurrent use if the Policy is shared,
+	// which a *rand.Rand is not. nil means the global source of math/rand/v2.
 	Rand rand.Source
 }
 
@@ -315,11 +298,9 @@ func (p *Policy) word(s *State) uint64 {
 	}
 }
 
-// Delay returns the wait after s.Failures failures, drawn as [Policy.Decide] draws it
-// for a failure without a hint and without an Override. With s.Key the wait is the
-// same every time, so a daemon that keeps no state can tell from a row whether the job
-// is due. The wait is 0 if there was no failure. Delay does not tell whether the
-// Backoff ends the call; [Policy.Next] does.
+// Delay returns the wait after s.Failures failures, as [Policy.Decide] draws it for a failure
+// without a hint and an Override; 0 if there was none. With s.Key the wait is the same every time,
+// so a daemon that keeps no state can tell from a row whether the job is due.
 func (p *Policy) Delay(s State) time.Duration {
 	if s.Failures < 1 {
 		return 0
@@ -348,8 +329,7 @@ func (p *Policy) delay(s State) time.Duration {
 	return 0
 }
 
-// LongestWait returns the longest wait that p decides on in [Policy.Next], hints and Overrides
-// included, without its jitter.
+// LongestWait returns the longest wait of [Policy.Next], with hints and Overrides, without jitter.
 func (p *Policy) LongestWait() time.Duration {
 	p = p.orZero()
 	d := max(p.ceiling(), p.maxRetryAfter(true))
@@ -370,25 +350,13 @@ func (p *Policy) Bounds(retry int) (lo, hi time.Duration) {
 }
 
 // EqualShare is the AttemptTimeout that divides the time left equally among the attempts
-// left. When an attempt begins, its timeout is
+// left: until the end of Timeout or the deadline of the context of the call, whichever comes
+// first, by MaxAttempts - State.Failures. If an Override has allowed more than MaxAttempts, its
+// MaxAttempts counts. The last attempt has all the time left, and so no timeout of its own.
 //
-//	time left / attempts left
-//
-// The time left is what is left of Timeout, or until the deadline of the context of the
-// call, whichever ends first. The attempts left are MaxAttempts - State.Failures, with the
-// attempt that begins. If an Override has allowed more than MaxAttempts, they are the
-// largest MaxAttempts of an Override - State.Failures. The last attempt has all the time
-// left, and so no timeout of its own.
-//
-// The waits are not subtracted, because nobody knows them: they are random, and a server may
-// ask for others. A wait shortens the attempts after it, and time that an attempt does not
-// use lengthens them. Without waits every attempt takes place, even if each runs until its
-// timeout. With waits, one that would end after the time left ends the call, as always.
-//
-// With neither a Timeout nor a deadline, or with [Unlimited] attempts, there is no attempt
-// timeout. [Policy.Validate] reports Unlimited with EqualShare. A Durable [Call] divides only
-// the Timeout: the deadline of its context is a limit of one attempt, and the next one has
-// another.
+// Waits are not subtracted, because nobody knows them. With neither a Timeout nor a deadline, or
+// with [Unlimited] attempts, there is no attempt timeout. A Durable [Call] divides only the
+// Timeout: the deadline of its context is a limit of one attempt.
 const EqualShare time.Duration = math.MinInt64
 
 // equalShare returns the timeout of the attempt after the failures of s if left is the

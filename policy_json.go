@@ -25,37 +25,20 @@ type object = strictjson.Object
 // reader reads the fields of a policy.
 type reader struct{ strictjson.Reader }
 
-// MarshalJSON returns the JSON form of the policy, without its Classifier, Budget, Quota,
-// Observer, Clock and Rand: these are not data, and the program sets them again in a
-// policy that it has read. [Policy.UnmarshalJSON] leaves those of its receiver as they are.
-// A policy that is read into an empty Policy therefore classifies errors by [Classify]
-// alone. The form has the fields that are set:
+// MarshalJSON returns the JSON form of the policy, which has the fields that are set:
 //
 //	{
 //	  "name": "payments",
 //	  "max_attempts": 4,
-//	  "max_elapsed": "2m",
-//	  "attempt_timeout": "10s",
-//	  "timeout": "5m",
-//	  "reset_after": "1m",
 //	  "backoff": {"exponential": {"initial": "2s", "multiplier": 2}},
-//	  "max_delay": "30s",
 //	  "jitter": "full",
-//	  "max_retry_after": "1m",
-//	  "free_rate_limits": 10,
-//	  "non_idempotent": true,
 //	  "overrides": {"unknown": {"max_attempts": 2}}
 //	}
 //
-// Other backoffs are {"linear": {"initial": "1s", "step": "1s"}},
-// {"fibonacci": {"initial": "1s"}}, {"constant": "5s"} and
-// {"schedule": ["1s", "5s", "30s"]}; other jitters are "equal", "none",
-// {"proportional": 0.1} and {"plus_minus": "30s"}. Unlimited attempts are
-// "unlimited", and the attempt timeout [EqualShare] is "equal_share". docs/policy.md has every key,
-// its type and its default.
-//
-// It fails if [Policy.Validate] finds a fault outside of the Budget, or if Backoff or Jitter
-// is not a built-in one: a policy that is read has those of the form, or the defaults.
+// docs/policy.md has every key, its type and its default. Classifier, Budget, Quota, Observer,
+// Clock and Rand are left out: they are not data, and the program sets them again in a policy that
+// it has read. MarshalJSON fails if [Policy.Validate] finds a fault outside of the Budget, or if
+// Backoff or Jitter is not a built-in one.
 func (p Policy) MarshalJSON() ([]byte, error) {
 	o, err := p.object()
 	if err != nil {
@@ -64,21 +47,18 @@ func (p Policy) MarshalJSON() ([]byte, error) {
 	return json.Marshal(o)
 }
 
-// MarshalYAML returns the policy in the shape of its JSON form, for YAML libraries that
-// honor the method. It leaves out what [Policy.MarshalJSON] leaves out.
+// MarshalYAML returns the shape of [Policy.MarshalJSON], for YAML libraries that honor the method.
 func (p Policy) MarshalYAML() (any, error) { return p.object() }
 
 // UnmarshalJSON reads the JSON form; see [Policy.MarshalJSON]. Durations are
 // strings as in [time.ParseDuration] or numbers of seconds. "max_retries" is
 // "max_attempts" - 1.
 //
-// Fields that are left out become their defaults. A field set to 0 is an error
-// if its default is another value, because 0 would mean the default. Unknown and
-// repeated keys, wrong types, and whatever [Policy.Validate] reports are errors
-// too. All errors are reported at once, each with its path and value, or the first
-// hundred of them; if the policy has several lines, also with its line, counted from where
-// the policy begins. p is then left as it was. Classifier, Budget, Quota, Observer, Clock and
-// Rand are never touched.
+// Fields that are left out become their defaults, but Classifier, Budget, Quota, Observer, Clock
+// and Rand are never touched. A field set to 0 is an error if its default is another value.
+// Unknown and repeated keys, wrong types, and whatever [Policy.Validate] reports are errors too:
+// the first hundred are reported at once, each with its path, its value and, if the policy has
+// several lines, its line. p is then left as it was.
 func (p *Policy) UnmarshalJSON(data []byte) error {
 	data = bytes.TrimSpace(data)
 	if string(data) == "null" {
@@ -98,9 +78,8 @@ func (p *Policy) UnmarshalJSON(data []byte) error {
 // any library that honors the method; see [Policy.UnmarshalJSON].
 //
 // The document may have a million values and 20 levels, what stands behind an alias counted
-// each time. What the library does before, it must bound itself: go.yaml.in/yaml and
-// sigs.k8s.io/yaml refuse excessive aliases; github.com/goccy/go-yaml merges keys (<<)
-// without a limit. Read YAML from strangers with one of the former, or take JSON.
+// each time. But github.com/goccy/go-yaml merges keys (<<) without a limit: from strangers, take
+// another library, or JSON.
 func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 	var v any
 	if err := unmarshal(&v); err != nil {
@@ -118,11 +97,7 @@ func (p *Policy) UnmarshalYAML(unmarshal func(any) error) error {
 // set replaces the data of p by a decoded policy if it has no faults.
 func (p *Policy) set(v any, f *strictjson.Faults) {
 	r := reader{strictjson.Reader{Faults: f}}
-	q := *p // Classifier, Budget, Quota, Observer, Clock and Rand stay
-	q.Name, q.MaxAttempts, q.MaxElapsed, q.AttemptTimeout = "", 0, 0, 0
-	q.Backoff, q.MaxDelay, q.Jitter, q.MaxRetryAfter = nil, 0, nil, 0
-	q.FreeRateLimits, q.NonIdempotent, q.Overrides = 0, false, nil
-	q.Timeout, q.ResetAfter = 0, 0
+	q := Policy{Classifier: p.Classifier, Budget: p.Budget, Quota: p.Quota, Observer: p.Observer, Clock: p.Clock, Rand: p.Rand}
 	r.Object(nil, v, r.policy(&q))
 	q.checkData(f) // unreadable settings are unset, and so not reported twice
 	if len(*f) == 0 {

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
@@ -27,7 +28,7 @@ import (
 // read by later versions.
 func TestPolicyJSONForms(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		policy retry.Policy
 		json   string
 	}{
@@ -86,12 +87,10 @@ func TestPolicyJSONForms(t *testing.T) {
 			retry.Policy{Name: "a", MaxAttempts: 4, MaxDelay: time.Minute, Jitter: retry.FullJitter, NonIdempotent: true},
 			`{"jitter":"full","max_attempts":4,"max_delay":"1m0s","name":"a","non_idempotent":true}`,
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.json, func(t *testing.T) {
 			t.Parallel()
-			data, err := json.Marshal(tt.policy)
-			require.NoError(t, err)
+			data := testkit.Must(json.Marshal(tt.policy))(t)
 			assert.Equal(t, tt.json, string(data))
 			var back retry.Policy
 			require.NoError(t, json.Unmarshal(data, &back))
@@ -106,8 +105,7 @@ func TestPolicyJSONRoundTrip(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 1))
 	for range 2000 {
 		p := randomPolicy(r)
-		data, err := json.Marshal(p)
-		require.NoError(t, err)
+		data := testkit.Must(json.Marshal(p))(t)
 		var back retry.Policy
 		require.NoError(t, json.Unmarshal(data, &back), "%s", data)
 		if !assert.Equal(t, p, back, "%s", data) {
@@ -133,8 +131,7 @@ func TestPolicyJSONReplaces(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 3))
 	for range 300 {
 		old, p := randomPolicy(r), randomPolicy(r)
-		data, err := json.Marshal(p)
-		require.NoError(t, err)
+		data := testkit.Must(json.Marshal(p))(t)
 
 		got := old
 		require.NoError(t, json.Unmarshal(data, &got))
@@ -159,13 +156,12 @@ func TestPolicyJSONLeavesRuntimeFields(t *testing.T) {
 		Name:       "before",
 		Classifier: func(error) retry.Verdict { asked++; return retry.Verdict{} },
 		Budget:     &retry.Budget{Ratio: -1},
-		Observer:   retry.ObserverFunc(func(context.Context, retry.Event) { told++ }),
+		Observer:   &retry.Observer{Event: func(context.Context, retry.Event) { told++ }},
 		Clock:      &frozenClock{},
 		Rand:       word(7),
 	}
 	budget, clock := p.Budget, p.Clock
-	data, err := json.Marshal(p)
-	require.NoError(t, err, "the Budget is not part of it, nor are its faults")
+	data := testkit.Must(json.Marshal(p))(t)
 	assert.JSONEq(t, `{"name":"before"}`, string(data))
 
 	for _, in := range []string{`{"name":"after"}`, `{"name":"after","oops":1}`, `{`, `null`} {
@@ -176,7 +172,7 @@ func TestPolicyJSONLeavesRuntimeFields(t *testing.T) {
 		require.NotNil(t, p.Classifier)
 		require.NotNil(t, p.Observer)
 		p.Classifier(nil)
-		p.Observer.Observe(t.Context(), retry.Event{})
+		p.Observer.Event(t.Context(), retry.Event{})
 	}
 	assert.Equal(t, 4, asked)
 	assert.Equal(t, 4, told)
@@ -193,7 +189,7 @@ func (c *frozenClock) After(time.Duration) <-chan time.Time { return nil }
 func TestPolicyJSONRefusesToWrite(t *testing.T) {
 	t.Parallel()
 	nan := math.NaN()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		policy retry.Policy
 		faults []string
@@ -222,8 +218,7 @@ func TestPolicyJSONRefusesToWrite(t *testing.T) {
 			`max_elapsed: -1ns: must not be negative`,
 			`jitter: retry_test.jitterOfUser: has no JSON form`,
 		}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			want := "retry: invalid policy: " + strings.Join(tt.faults, "\n")
@@ -259,12 +254,10 @@ func TestPolicyInsideOthers(t *testing.T) {
 		Routes:   map[string]retry.Policy{"/a": {MaxAttempts: 2}},
 		List:     []retry.Policy{{}, {Name: "x"}},
 	}
-	data, err := json.Marshal(in)
-	require.NoError(t, err)
+	data := testkit.Must(json.Marshal(in))(t)
 	assert.JSONEq(t, `{"url":"http://localhost","retry":{"backoff":{"constant":"0s"},"max_attempts":5},`+
 		`"fallback":{"jitter":"none"},"routes":{"/a":{"max_attempts":2}},"list":[{},{"name":"x"}],"rest":null}`, string(data))
-	byPointer, err := json.Marshal(&in)
-	require.NoError(t, err)
+	byPointer := testkit.Must(json.Marshal(&in))(t)
 	assert.Equal(t, data, byPointer)
 	var out service
 	require.NoError(t, json.Unmarshal(data, &out))
@@ -276,7 +269,7 @@ func TestPolicyInsideOthers(t *testing.T) {
 	assert.Equal(t, 9, out.Retry.MaxAttempts)
 	assert.Equal(t, 8, out.Fallback.MaxAttempts)
 
-	err = json.Unmarshal([]byte(`{"fallback": {"max_delay": 0}}`), &out)
+	err := json.Unmarshal([]byte(`{"fallback": {"max_delay": 0}}`), &out)
 	assert.EqualError(t, err, "retry: invalid policy: max_delay: 0: must be positive; leave it out for the default")
 }
 
@@ -287,12 +280,9 @@ func TestPolicyYAMLForm(t *testing.T) {
 	r := rand.New(rand.NewPCG(13, 4))
 	for range 500 {
 		p := randomPolicy(r)
-		v, err := p.MarshalYAML()
-		require.NoError(t, err)
-		asJSON, err := json.Marshal(v)
-		require.NoError(t, err)
-		want, err := json.Marshal(p)
-		require.NoError(t, err)
+		v := testkit.Must(p.MarshalYAML())(t)
+		asJSON := testkit.Must(json.Marshal(v))(t)
+		want := testkit.Must(json.Marshal(p))(t)
 		assert.JSONEq(t, string(want), string(asJSON), "the shape is that of the JSON form")
 
 		var got retry.Policy
@@ -406,7 +396,7 @@ func randomJitter(r *rand.Rand) retry.Jitter {
 // TestPolicyJSONReading reads forms that MarshalJSON does not write.
 func TestPolicyJSONReading(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		json string
 		want retry.Policy
 	}{
@@ -456,8 +446,7 @@ func TestPolicyJSONReading(t *testing.T) {
 		{`{"max\u005fattempts": 5}`, retry.Policy{MaxAttempts: 5}},
 		{`{"jitter": "f\u0075ll"}`, retry.Policy{Jitter: retry.FullJitter}},
 		{`{"overrides": {"a.b": {}, "日本": {"max_attempts": 2}}}`, retry.Policy{Overrides: map[string]retry.Override{"a.b": {}, "日本": {MaxAttempts: 2}}}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.json, func(t *testing.T) {
 			t.Parallel()
 			var got retry.Policy
@@ -701,13 +690,12 @@ func TestPolicyJSONTooMuch(t *testing.T) {
 		assert.Equal(t, retry.Policy{}, p)
 	}
 	p := retry.Policy{Overrides: manyOverrides(1000), Backoff: make(retry.Schedule, 1000)}
-	text, err := json.Marshal(p)
-	require.NoError(t, err)
+	text := testkit.Must(json.Marshal(p))(t)
 	var again retry.Policy
 	require.NoError(t, json.Unmarshal(text, &again))
 	assert.Equal(t, p, again)
 	p.Backoff = make(retry.Schedule, 1001)
-	_, err = json.Marshal(p)
+	_, err := json.Marshal(p)
 	assert.ErrorContains(t, err, "backoff.schedule: 1001: must have at most 1000 waits", "it could not be read again")
 }
 
@@ -796,7 +784,7 @@ func TestPolicyJSONDeep(t *testing.T) {
 func TestPolicyYAMLValues(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		v    any
 		want retry.Policy
@@ -808,8 +796,7 @@ func TestPolicyYAMLValues(t *testing.T) {
 		{"round float64", m{"max_attempts": 1e6}, retry.Policy{MaxAttempts: 1_000_000}},
 		{"map of any", map[any]any{"jitter": map[any]any{"proportional": 1}}, retry.Policy{Jitter: retry.Proportional(1)}},
 		{"list", m{"backoff": m{"schedule": []any{1, "2s"}}}, retry.Policy{Backoff: retry.Schedule{time.Second, 2 * time.Second}}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var got retry.Policy
@@ -830,7 +817,7 @@ func decoded(v any) func(any) error {
 func TestPolicyYAMLFaults(t *testing.T) {
 	t.Parallel()
 	type m = map[string]any
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		v      any
 		faults []string
@@ -847,8 +834,7 @@ func TestPolicyYAMLFaults(t *testing.T) {
 		{"a list of maps", m{"overrides": []any{m{"a": 1}}}, []string{`overrides: [{"a":1}]: must be an object`}},
 		{"a key that is no text", map[any]any{1: 2}, []string{`1: 2: unknown key` + topKeys}},
 		{"nothing", nil, []string{`policy: null: must be an object`}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := retry.Policy{Name: "before"}
@@ -896,8 +882,6 @@ func TestTextsFromStrangers(t *testing.T) {
 	text, own = strings.CutSuffix(err.Error(), ": two\nlines")
 	assert.True(t, own)
 	assertShown(t, text, 500)
-	assertShown(t, new(retry.Class).UnmarshalText([]byte(bad)).Error(), 500)
-	assertShown(t, new(retry.StopReason).UnmarshalText([]byte(bad)).Error(), 500)
 }
 
 func assertShown(t *testing.T, text string, most int) {
@@ -971,8 +955,7 @@ func FuzzPolicyJSON(f *testing.F) {
 		}
 		require.NoError(t, p.Validate())
 		assert.True(t, utf8.ValidString(p.Name))
-		again, err := json.Marshal(p)
-		require.NoError(t, err)
+		again := testkit.Must(json.Marshal(p))(t)
 		var q retry.Policy
 		require.NoError(t, json.Unmarshal(again, &q), "%s", again)
 		assert.Equal(t, p, q, "%s", again)

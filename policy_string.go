@@ -14,13 +14,9 @@ import (
 //
 //	3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s
 //
-// The waits are the results of [Policy.Bounds], at most the first five. Settings that
-// are not the default follow, each after a semicolon, and the Overrides by kind:
-//
-//	…; timeout 5m0s; hints ≤1h0m0s; unknown: 2 attempts
-//
-// Of the name and of each kind, up to 200 bytes are shown. What cannot be printed in them is
-// escaped, because a policy may come from outside.
+// The waits are the results of [Policy.Bounds], at most the first five. Settings that are not the
+// default follow, and the Overrides by kind: "; timeout 5m0s; unknown: 2 attempts". A policy may come
+// from outside: of names, up to 200 bytes are shown, and escaped.
 func (p Policy) String() string {
 	var b strings.Builder
 	if p.Name != "" {
@@ -41,14 +37,10 @@ func (p Policy) String() string {
 const mostName = 200
 
 func attemptsOf(limit int) string {
-	switch limit {
-	case Unlimited:
-		return "unlimited attempts"
-	case 1:
+	if limit == 1 {
 		return "1 attempt"
-	default:
-		return fmt.Sprintf("%d attempts", limit)
 	}
+	return attemptsText(limit) + " attempts"
 }
 
 // writeWaits says how long p waits.

@@ -44,7 +44,7 @@ func decided(p *retry.Policy, failures int, v retry.Verdict) retry.Decision {
 func TestPolicyDefaults(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		policy retry.Policy
 		lo, hi []time.Duration // of the first retries
@@ -67,8 +67,7 @@ func TestPolicyDefaults(t *testing.T) {
 		{"schedule", retry.Policy{Backoff: retry.Schedule{10 * s, 100 * s, s}}, seconds(9, 90, 0.9, 0.9), seconds(11, 110, 1.1, 1.1)},
 		{"schedule with a default", retry.Policy{Backoff: retry.Schedule{s, -1}}, seconds(0.9, 1.8), seconds(1.1, 2.2)},
 		{"empty schedule", retry.Policy{Backoff: retry.Schedule{}}, seconds(0, 0, 0, 0, 0), seconds(2, 4, 8, 16, 30)},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for i := range tt.hi {
@@ -185,7 +184,7 @@ func (panicking) Deposit(time.Time) { panic("ouch") }
 
 func (panicking) TryWithdraw(time.Time) bool { panic("ouch") }
 
-// tracer is an Observer that sees attempts.
+// tracer sees attempts.
 type tracer struct {
 	retrytest.Recorder
 	log []string
@@ -200,9 +199,10 @@ func (tr *tracer) Attempt(ctx context.Context, n int) (context.Context, func(err
 	}
 }
 
-func (tr *tracer) Observe(ctx context.Context, e retry.Event) {
-	tr.log = append(tr.log, fmt.Sprint(e.Kind, " ", e.Attempt))
-	tr.Recorder.Observe(ctx, e)
+func (tr *tracer) Observer() *retry.Observer {
+	return retry.Observers(tr.Recorder.Observer(), &retry.Observer{Attempt: tr.Attempt, Event: func(_ context.Context, e retry.Event) {
+		tr.log = append(tr.log, fmt.Sprint(e.Kind, " ", e.Attempt))
+	}})
 }
 
 func TestObserverOfAttempts(t *testing.T) {
@@ -211,7 +211,7 @@ func TestObserverOfAttempts(t *testing.T) {
 		var inner, outer tracer
 		p := &retry.Policy{
 			Backoff: retry.Constant(0), AttemptTimeout: timeout,
-			Observer: retry.Observers(&outer, nil, retry.ObserverFunc(func(context.Context, retry.Event) {}), &inner),
+			Observer: retry.Observers(outer.Observer(), nil, &retry.Observer{Event: func(context.Context, retry.Event) {}}, inner.Observer()),
 		}
 		n := 0
 		err := p.Execute(t.Context(), func(ctx context.Context) error {
@@ -232,16 +232,11 @@ func TestObserverOfAttempts(t *testing.T) {
 		assert.Equal(t, want, inner.log)
 
 		var panicked tracer
-		p.Observer = &panicked
+		p.Observer = panicked.Observer()
 		assert.Panics(t, func() { _ = p.Execute(t.Context(), func(context.Context) error { panic("ouch") }) })
 		assert.Equal(t, []string{"begin 1", "end 1: retry: worker lost"}, panicked.log)
 	}
 }
-
-// An Observer may have nothing to say about an attempt.
-type shyTracer struct{ retry.ObserverFunc }
-
-func (shyTracer) Attempt(context.Context, int) (context.Context, func(error)) { return nil, nil }
 
 // breaker is a Throttle of another library.
 type breaker struct {
@@ -283,7 +278,7 @@ func TestPendingHasAnEnd(t *testing.T) {
 	t.Parallel()
 	errNotReady := retry.MarkPending(errors.New("not ready"))
 	poll := map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second), MaxAttempts: 7}}
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		p     retry.Policy
 		calls int
@@ -293,8 +288,7 @@ func TestPendingHasAnEnd(t *testing.T) {
 		{"by Timeout", retry.Policy{Timeout: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 6, retry.StopTimeout},
 		{"by MaxElapsed", retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 7, retry.StopElapsed},
 		{"by a hint", retry.Policy{MaxRetryAfter: time.Nanosecond}, 1, retry.StopRetryAfter},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p := tt.p
@@ -339,7 +333,7 @@ func TestPending(t *testing.T) {
 		Jitter:    retry.NoJitter,
 		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
 		Budget:    &retry.Budget{Reserve: 3},
-		Observer:  &events, Clock: clock,
+		Observer:  events.Observer(), Clock: clock,
 	}
 	n := 0
 	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { n++; return script[n-1] }))
@@ -361,7 +355,7 @@ func TestPending(t *testing.T) {
 		s = throughText(t, throughJSON(t, d.State))
 	}
 	assert.Equal(t, retry.State{Pending: 56, First: firstAttempt}, s)
-	d := p.Next(retry.State{Failures: 2}, retry.MarkNotStarted(errBoom), firstAttempt)
+	d := p.Next(retry.State{Failures: 2}, retryjob.MarkNotStarted(errBoom), firstAttempt)
 	assert.Equal(t, 2, d.State.Failures, "no server has answered")
 	d = p.Next(retry.State{Failures: math.MaxInt, Pending: 1}, retry.MarkPending(errBoom), firstAttempt)
 	assert.Equal(t, math.MaxInt, d.State.Pending)
@@ -474,7 +468,7 @@ func TestTimeoutBeforeTheAttempt(t *testing.T) {
 	var events retrytest.Recorder
 	clock := newCountingClock()
 	call := retry.Call{
-		Policy: &retry.Policy{Timeout: time.Minute, Clock: clock, Observer: &events},
+		Policy: &retry.Policy{Timeout: time.Minute, Clock: clock, Observer: events.Observer()},
 		State:  retry.State{Failures: 1, First: firstAttempt}, Last: errBoom,
 	}
 	clock.now = firstAttempt.Add(time.Minute)
@@ -510,16 +504,14 @@ func TestExact(t *testing.T) {
 
 func throughText(t *testing.T, s retry.State) (back retry.State) {
 	t.Helper()
-	text, err := s.MarshalText()
-	require.NoError(t, err)
+	text := testkit.Must(s.MarshalText())(t)
 	require.NoError(t, back.UnmarshalText(text))
 	return back
 }
 
 func throughJSON(t *testing.T, s retry.State) (back retry.State) {
 	t.Helper()
-	data, err := s.MarshalJSON()
-	require.NoError(t, err)
+	data := testkit.Must(s.MarshalJSON())(t)
 	require.NoError(t, back.UnmarshalJSON(data))
 	return back
 }
@@ -540,7 +532,7 @@ func TestEqualShare(t *testing.T) {
 	t.Parallel()
 	const s, h = time.Second, time.Hour
 	none := retry.Constant(0)
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		policy   retry.Policy
 		deadline time.Duration // of the context
@@ -578,8 +570,7 @@ func TestEqualShare(t *testing.T) {
 			0, 0,
 			[]time.Duration{h, s},
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			clock := &retrytest.Clock{}
@@ -661,8 +652,7 @@ func TestEqualShareAsData(t *testing.T) {
 	p := retry.Policy{AttemptTimeout: retry.EqualShare, Timeout: time.Minute}
 	require.NoError(t, p.Validate())
 	assert.Equal(t, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s; attempts share the time left; timeout 1m0s", p.String())
-	data, err := json.Marshal(p)
-	require.NoError(t, err)
+	data := testkit.Must(json.Marshal(p))(t)
 	assert.JSONEq(t, `{"attempt_timeout":"equal_share","timeout":"1m0s"}`, string(data))
 	var read retry.Policy
 	require.NoError(t, json.Unmarshal(data, &read))
@@ -680,7 +670,7 @@ func TestEqualShareAsData(t *testing.T) {
 func TestPolicyString(t *testing.T) {
 	t.Parallel()
 	const s = time.Second
-	tests := []struct {
+	for _, tt := range []struct {
 		policy retry.Policy
 		want   string
 	}{
@@ -746,8 +736,7 @@ func TestPolicyString(t *testing.T) {
 			retry.Policy{MaxAttempts: 2, MaxDelay: s},
 			"2 attempts, 2s ×2 ≤1s, full jitter: waits 0–1s",
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, tt.want, tt.policy.String())
@@ -857,7 +846,7 @@ func TestValidate(t *testing.T) {
 	override := func(o retry.Override) map[string]retry.Override {
 		return map[string]retry.Override{"timeout": o}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		policy retry.Policy
 		faults []string
@@ -1020,8 +1009,7 @@ func TestValidate(t *testing.T) {
 			`budget.ratio: 2: must be a fraction from 0 to 1`,
 			`budget.reserve: -2: must not be negative, or NoReserve`,
 		}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for range 5 { // Overrides is a map

@@ -7,9 +7,9 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/strictjson"
 )
@@ -23,20 +23,12 @@ func invalid(f strictjson.Faults) error {
 }
 
 // Validate reports every setting that is out of range or contradicts another,
-// each with its path in the JSON form and its value. Nothing is changed, and a
-// policy with faults is still safe to run:
-//
-//   - a negative duration runs as its default, a multiplier that is negative or
-//     NaN as 2, and a multiplier between 0 and 1 as 1,
-//   - the fraction of Proportional runs as 0 and the ratio of a Budget as 0.1
-//     if it is negative or NaN, and both as 1 if they are larger,
-//   - MaxDelay caps a first delay that is longer,
-//   - an Override for "RateLimited" or "retriable" is never used: the class is
-//     "rate_limited" or "retryable".
+// each with its path in the JSON form and its value. Nothing is changed, and a policy with faults is
+// still safe to run: with the nearest setting in the range or the default. An Override for
+// "RateLimited" is never used: the class is "rate_limited".
 //
 // A duration below a microsecond is a fault too, because it is nearly always a number
-// without its unit: Initial: 5 is 5 nanoseconds. It runs as it is. Where 0 is a wait, as
-// in Constant(0), it is no fault.
+// without its unit: Initial: 5 is 5 nanoseconds. Where 0 is a wait, as in Constant(0), it is none.
 func (p *Policy) Validate() error {
 	p = p.orZero()
 	var f strictjson.Faults
@@ -44,8 +36,7 @@ func (p *Policy) Validate() error {
 	return invalid(f)
 }
 
-// The limits for the size of a policy. A decision may look at all of a policy, and a
-// policy may come from outside.
+// The limits for the size of a policy, which may come from outside.
 const (
 	mostOverrides = 1000
 	mostWaits     = 1000 // of a Schedule
@@ -82,9 +73,10 @@ func (p *Policy) check(f *strictjson.Faults) {
 			f.Add(strictjson.At("overrides"), strconv.Quote(kind), "needs a category or a class")
 		case kind == Final.String():
 			f.Add(strictjson.At("overrides"), kind, notRetried)
-		case !checkSpelling(f, kind):
-		default:
-			checkCategory(f, kind)
+		case checkSpelling(f, kind):
+			if meant := known.Misspelt(kind); meant != "" {
+				f.Add(strictjson.At("overrides"), show.Quote(kind), "is no category; write "+meant)
+			}
 		}
 		if o.MaxAttempts < 0 {
 			f.Add(path.Key("max_attempts"), o.MaxAttempts, "must be at least 1, or 0 for the policy's")
@@ -112,8 +104,7 @@ func (p *Policy) kinds() []string {
 
 const notRetried = "final errors are not retried"
 
-// checkSpelling refuses the name of a class that is not written as [Class.String] writes
-// it: it would be taken for a category that no failure has.
+// checkSpelling refuses the name of a class that is not written as [Class.String] writes it.
 func checkSpelling(f *strictjson.Faults, kind string) (ok bool) {
 	path, value := strictjson.At("overrides"), show.Quote(kind)
 	for class, name := range classNames {
@@ -132,24 +123,6 @@ func checkSpelling(f *strictjson.Faults, kind string) (ok bool) {
 	}
 	return true
 }
-
-// checkCategory refuses a status or a SQLSTATE that is not written as its category: no failure
-// would have it.
-func checkCategory(f *strictjson.Faults, kind string) {
-	path, value := strictjson.At("overrides"), show.Quote(kind)
-	status := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(kind), "http"), "_- ")
-	state := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(kind, "sql"), "state"), "_- ")
-	switch {
-	case len(status) == len("5xx") && isDigit(status[0]) && status[1:] == "xx":
-		f.Add(path, value, fmt.Sprintf(`is no category; write each status, such as "http_%c00", or a class`, status[0]))
-	case len(status) == len("503") && isDigit(status[0]) && isDigit(status[1]) && isDigit(status[2]) && kind != "http_"+status:
-		f.Add(path, value, fmt.Sprintf("is no category; write %q", "http_"+status))
-	case len(state) == len("40001") && isDigit(state[0]) && strings.ToUpper(state) == state && kind != "sql_"+state:
-		f.Add(path, value, fmt.Sprintf("is no category; write %q", "sql_"+state))
-	}
-}
-
-func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
 // checkDuration checks a duration for which 0 is allowed.
 func checkDuration(f *strictjson.Faults, path *strictjson.Path, d time.Duration) {

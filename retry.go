@@ -15,9 +15,8 @@ var errNilFunc = errors.New("retry: fn is nil")
 // starts no goroutine.
 //
 // fn gets ctx, or a child of ctx with AttemptTimeout, Timeout, or an Observer that derives
-// one. fn is not called once ctx is
-// done, not even when a wait ends at the same moment. A success is returned even if
-// ctx ended meanwhile. A wait that would end at or after the deadline of ctx is not
+// one. fn is not called once ctx is done, not even when a wait ends at the same moment. A success is
+// returned even if ctx ended meanwhile. A wait that would end at or after the deadline of ctx is not
 // begun.
 //
 // Execute returns nil after a success. It returns the error of fn unchanged if that
@@ -45,9 +44,8 @@ func (p *Policy) Execute(ctx context.Context, fn func(context.Context) error) er
 }
 
 // run is the loop over a Call. If err is not nil, Execute has made the first attempt, and there is
-// neither a Quota nor an Observer. This frame stays on the stack while the caller waits, and
-// every byte counts: a goroutine starts with 2 KB. So rare work with a large frame is
-// in functions of its own that are not inlined.
+// neither a Quota nor an Observer. This frame stays on the stack while the caller waits, and every
+// byte counts: rare work with a large frame is in functions that are not inlined.
 func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err error) error {
 	if fn == nil {
 		return errNilFunc
@@ -60,8 +58,8 @@ func (p *Policy) run(ctx context.Context, fn func(context.Context) error, err er
 	}
 	for {
 		// As in Call.Next, but a plain call, which has no Observer, is spared a frame.
-		if c.delay > 0 && (c.plain && c.wait(c.delay) || !c.plain && c.pause()) {
-			c.Waited = sat.Add(c.Waited, c.delay)
+		if c.Delay > 0 && (c.plain && c.wait(c.Delay) || !c.plain && c.pause()) {
+			c.Waited = sat.Add(c.Waited, c.Delay)
 		}
 		if !c.plain {
 			c.await()

@@ -37,10 +37,9 @@ type State struct {
 	// failures before them that Failures counts no more.
 	Pending int
 
-	// First is when the first attempt began, or when the last attempt that made
-	// progress ended. Zero means unknown; MaxElapsed and Timeout are then not
-	// checked. They do not end anything before First, so where strangers can write a
-	// State, limit the attempts too.
+	// First is when the first attempt began, or when the last attempt that made progress ended.
+	// Zero means unknown: MaxElapsed and Timeout end nothing then, and nothing before First. So
+	// where strangers can write a State, limit the attempts too.
 	First time.Time
 
 	// Key is not stored. If it is not empty, jitter is a hash of Key and the
@@ -143,14 +142,10 @@ func tooLong(size int) error {
 // MarshalText returns the text form.
 func (s State) MarshalText() ([]byte, error) {
 	var parts []string
-	if s.Failures != 0 {
-		parts = append(parts, "f="+strconv.Itoa(s.Failures))
-	}
-	if s.RateLimited != 0 {
-		parts = append(parts, "r="+strconv.Itoa(s.RateLimited))
-	}
-	if s.Pending != 0 {
-		parts = append(parts, "p="+strconv.Itoa(s.Pending))
+	for i, n := range [...]int{s.Failures, s.RateLimited, s.Pending} {
+		if n != 0 {
+			parts = append(parts, "frp"[i:i+1]+"="+strconv.Itoa(n))
+		}
 	}
 	if !s.First.IsZero() {
 		first, err := s.First.MarshalText()
@@ -192,14 +187,10 @@ func (s *State) UnmarshalText(text []byte) (err error) {
 
 // set replaces s by the decoded state if that is valid.
 func (s *State) set(j stateJSON) error {
-	if j.Failures < 0 {
-		return fmt.Errorf("retry: state: failures: %d: must not be negative", j.Failures)
-	}
-	if j.RateLimited < 0 {
-		return fmt.Errorf("retry: state: rate_limited: %d: must not be negative", j.RateLimited)
-	}
-	if j.Pending < 0 {
-		return fmt.Errorf("retry: state: pending: %d: must not be negative", j.Pending)
+	for i, n := range [...]int{j.Failures, j.RateLimited, j.Pending} {
+		if n < 0 {
+			return fmt.Errorf("retry: state: %s: %d: must not be negative", [...]string{"failures", "rate_limited", "pending"}[i], n)
+		}
 	}
 	s.Failures, s.RateLimited, s.Pending, s.First = j.Failures, j.RateLimited, j.Pending, j.First
 	return nil

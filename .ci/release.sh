@@ -27,7 +27,7 @@ published=(':(glob)adapters/*/go.mod' ':(glob)cmd/*/go.mod')
 mapfile -t modules < <(git ls-files "${published[@]}" | xargs -r -n 1 dirname)
 mapfile -t others < <(git ls-files ':(glob)**/go.mod' | xargs -n 1 dirname | grep -vxF -e . -f <(printf '%s\n' "${modules[@]}"))
 for module in "${others[@]}"; do
-	[[ $module =~ ^(benchmarks|docs|examples|internal|systems)(/|$) || $module =~ /internal/ ]] ||
+	[[ $module =~ ^(docs|examples|internal|lab)(/|$) || $module =~ /internal/ ]] ||
 		refuse "$module has a go.mod: is neither published nor an example, a test or a tool"
 done
 for module in "${modules[@]}"; do

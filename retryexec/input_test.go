@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
@@ -30,8 +31,7 @@ func inputFile(t *testing.T, content string) *os.File {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "input")
 	require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
-	file, err := os.Open(path)
-	require.NoError(t, err)
+	file := testkit.Must(os.Open(path))(t)
 	t.Cleanup(func() { assert.NoError(t, file.Close()) })
 	return file
 }
@@ -39,8 +39,7 @@ func inputFile(t *testing.T, content string) *os.File {
 // after returns r from start on.
 func after[R io.Seeker](t *testing.T, r R, start int64) R {
 	t.Helper()
-	_, err := r.Seek(start, io.SeekStart)
-	require.NoError(t, err)
+	testkit.Must(r.Seek(start, io.SeekStart))(t)
 	return r
 }
 
@@ -48,7 +47,7 @@ func after[R io.Seeker](t *testing.T, r R, start int64) R {
 func TestInputIsGivenAgain(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("long ", 1<<20)
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		stdin func() io.Reader
 		want  string
@@ -63,8 +62,7 @@ func TestInputIsGivenAgain(t *testing.T) {
 		{"file", func() io.Reader { return inputFile(t, "input") }, "input"},
 		{"rest of a file", func() io.Reader { return after(t, inputFile(t, "input"), 3) }, "ut"},
 		{"reader without anything", func() io.Reader { return io.MultiReader() }, ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p, _ := policy()
@@ -74,8 +72,7 @@ func TestInputIsGivenAgain(t *testing.T) {
 
 			p, _ = policy()
 			newCmd := copying(tt.stdin(), nil)
-			out, err := retryexec.Output(t.Context(), p, newCmd)
-			require.NoError(t, err)
+			out := testkit.Must(retryexec.Output(t.Context(), p, newCmd))(t)
 			assert.Equal(t, tt.want, string(out), "in Output")
 
 			stdout.Reset()
@@ -141,15 +138,14 @@ func TestInputOfACommandThatDidNotStart(t *testing.T) {
 	p, _ := policy()
 	p.Classifier = retry.On(retry.Retryable, exec.ErrNotFound)
 	attempts := 0
-	out, err := retryexec.Output(t.Context(), p, func(ctx context.Context) *exec.Cmd {
+	out := testkit.Must(retryexec.Output(t.Context(), p, func(ctx context.Context) *exec.Cmd {
 		cmd := command(ctx, "copy")
 		if attempts++; attempts == 1 {
 			cmd = exec.CommandContext(ctx, "retryexec-no-such-program")
 		}
 		cmd.Stdin = stdin
 		return cmd
-	})
-	require.NoError(t, err)
+	}))(t)
 	assert.Equal(t, "input", string(out))
 }
 
@@ -183,8 +179,7 @@ func TestInputFromAPipe(t *testing.T) {
 	t.Parallel()
 	r, w, err := os.Pipe()
 	require.NoError(t, err)
-	_, err = w.WriteString("input")
-	require.NoError(t, err)
+	testkit.Must(w.WriteString("input"))(t)
 	require.NoError(t, w.Close())
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	p, _ := policy()

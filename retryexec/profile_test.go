@@ -10,13 +10,17 @@ import (
 	"os/exec"
 	"regexp"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryexec"
 )
 
@@ -24,8 +28,7 @@ import (
 func exit(t *testing.T, code int, stderr string) error {
 	t.Helper()
 	err := command(t.Context(), "exit:"+strconv.Itoa(code)).Run()
-	var e *exec.ExitError
-	require.ErrorAs(t, err, &e)
+	e := testkit.As[*exec.ExitError](t, err)
 	e.Stderr = []byte(stderr)
 	return e
 }
@@ -55,7 +58,7 @@ func TestRules(t *testing.T) {
 	boom := regexp.MustCompile(`boom`)
 	errMine := errors.New("mine")
 	yes := verdict(retry.Retryable, "yes")
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		rule   retryexec.Rule
 		err    error
@@ -98,8 +101,7 @@ func TestRules(t *testing.T) {
 		{"error and code, not run", retryexec.Rule{Err: errMine, Codes: []int{-1}}, errMine, -1, "", false},
 		{"error and text, not run", retryexec.Rule{Err: errMine, Stderr: regexp.MustCompile(``)}, errMine, -1, "", false},
 		{"error and minimum, not run", retryexec.Rule{Err: errMine, MinCode: 1}, errMine, -1, "", false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			tt.rule.Verdict = yes
@@ -169,7 +171,7 @@ func TestClassifyOfStart(t *testing.T) {
 	anew := func(category string) retry.Verdict {
 		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		err  error
 		want retry.Verdict
 	}{
@@ -198,8 +200,7 @@ func TestClassifyOfStart(t *testing.T) {
 		{(*exec.ExitError)(nil), retry.Verdict{}},
 		{(*fs.PathError)(nil), retry.Verdict{}},
 		{&exec.ExitError{}, verdict(retry.Unknown, "exit_unknown")},
-	}
-	for _, tt := range tests {
+	} {
 		assert.Equal(t, tt.want, retryexec.Classify(tt.err), "%T %v", tt.err, tt.want)
 		if tt.want != (retry.Verdict{}) {
 			assert.Equal(t, tt.want, retryexec.Classify(fmt.Errorf("job: %w", tt.err)), "%T %v", tt.err, tt.want)
@@ -221,7 +222,7 @@ func (loopError) Unwrap() error { return loopError{} }
 func TestClassifyInTrees(t *testing.T) {
 	t.Parallel()
 	denied, refused := exit(t, 1, "permission denied"), exit(t, 1, "connection refused")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -234,9 +235,157 @@ func TestClassifyInTrees(t *testing.T) {
 		{"named unknown", errors.Join(io.EOF, exit(t, 9, "")), verdict(retry.Unknown, "exit_9")},
 		{"marked", retry.MarkFinal(refused), verdict(retry.Final, "")},
 		{"given up", &retry.Error{Stop: retry.StopAttempts, Err: refused}, verdict(retry.Final, "gave_up")},
-	}
-	for _, tt := range tests {
+	} {
 		assert.Equal(t, tt.want, retryexec.Classify(tt.err), tt.name)
 		assert.Equal(t, tt.want, (&retry.Policy{Classifier: retryexec.Classify}).Classify(tt.err), tt.name)
 	}
+}
+
+// TestErrorSaysWhy is the text of errors: it ends with the last line of standard
+// error, wherever else that goes.
+func TestErrorSaysWhy(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name    string
+		script  []string
+		prepare func(cmd *exec.Cmd)
+		want    string
+	}{
+		{"silent", []string{"out:a result", "exit:1"}, nil, "exit status 1"},
+		{"blank lines", []string{"err:", "err: ", "exit:1"}, nil, "exit status 1"},
+		{"one line", []string{"err:boom", "exit:1"}, nil, "exit status 1: boom"},
+		{"several", []string{"err:one", "err:two", "err:", "exit:3"}, nil, "exit status 3: two"},
+		{"output after it", []string{"err:boom", "out:bye", "exit:1"}, nil, "exit status 1: boom"},
+		{"long ago", []string{"err:boom", "fill:9000", "exit:1"}, nil, "exit status 1: " + strings.Repeat("x", 497) + "…"},
+		{"colors", []string{"err:\x1b[31mboom\x1b[0m\a", "exit:1"}, nil, "exit status 1: boom"},
+		{
+			"a writer of the caller",
+			[]string{"err:boom", "exit:1"},
+			func(cmd *exec.Cmd) { cmd.Stderr = io.Discard }, "exit status 1: boom",
+		},
+		{
+			"one writer for all",
+			[]string{"err:boom", "out:bye", "exit:1"},
+			func(cmd *exec.Cmd) { cmd.Stdout, cmd.Stderr = io.Discard, io.Discard }, "exit status 1: bye",
+		},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			newCmd := with(commands(tt.script...), func(cmd *exec.Cmd) {
+				if tt.prepare != nil {
+					tt.prepare(cmd)
+				}
+			})
+			require.EqualError(t, retryexec.Once(t.Context(), newCmd), tt.want)
+
+			p, _ := policy()
+			p.MaxAttempts = 1
+			err := retryexec.Run(t.Context(), p, newCmd)
+			require.EqualError(t, err, "failed after 1 attempt: "+tt.want)
+			require.ErrorAs(t, err, new(*exec.ExitError))
+		})
+	}
+}
+
+// TestErrorTextOfEveryEnd checks failures without an exit code.
+func TestErrorTextOfEveryEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	err := retryexec.Run(ctx, nil, with(commands("err:waiting for x", "hang"), func(cmd *exec.Cmd) {
+		cmd.Stderr = onWrite(func([]byte) { cancel() })
+	}))
+	exit := testkit.As[*exec.ExitError](t, err)
+	require.EqualError(t, err, "failed after 1 attempt (context canceled): "+exit.Error()+": waiting for x")
+
+	err = retryexec.Once(t.Context(), retryexec.Command("retryexec-no-such-program"))
+	assert.Regexp(t, `^exec: "retryexec-no-such-program": executable file not found in [$%]PATH%?$`, err.Error())
+}
+
+// TestErrorTextIsNotJudged: rules match standard error, and the text of the error
+// has only a part of it.
+func TestErrorTextIsNotJudged(t *testing.T) {
+	t.Parallel()
+	err := retryexec.Once(t.Context(), commands("err:connection refused", "err:boom", "exit:1"))
+	require.EqualError(t, err, "exit status 1: boom")
+	exit := testkit.As[*exec.ExitError](t, err)
+	want := verdict(retry.Retryable, "stderr_transient")
+	assert.Equal(t, want, retryexec.Classify(err))
+	assert.Equal(t, want, retryexec.Classify(exit), "the same without the text")
+	assert.Equal(t, retry.Verdict{}, retry.Classify(err), "without this package")
+
+	exit.Stderr = nil
+	require.EqualError(t, err, "exit status 1", "who takes it out there takes it out of the text")
+	assert.Equal(t, verdict(retry.Unknown, "exit_1"), retryexec.Classify(err))
+}
+
+// FuzzClassifyExit checks that
+//   - a verdict, unless it abstains, has a category, and never says that a
+//     command that ran had no effect,
+//   - it is the same the next time,
+//   - capitals, colors and titles do not change it.
+//
+// TestOnlyTheEndOfStderrCounts has the long texts, because they make fuzzing
+// slow.
+func FuzzClassifyExit(f *testing.F) {
+	for _, group := range phrases {
+		f.Add(uint8(0), 1, group.texts[0], uint(3))
+	}
+	f.Add(uint8(0), 2, "\x1b[31musage: x", uint(0))
+	f.Add(uint8(1), 1, "\x1b]8;;connection", uint(0))
+	f.Add(uint8(2), 22, "curl: (22) The requested URL returned error: 503", uint(30))
+	f.Add(uint8(4), 255, "\x1b]0;x\apermission denied", uint(70))
+	f.Add(uint8(5), -1, "\xff\x00\x1b", uint(1))
+	profiles := []retryexec.Profile{
+		retryexec.Default(), retryexec.Simple(), retryexec.Curl(), retryexec.Wget(), retryexec.SSH(), retryexec.Rsync(),
+	}
+	f.Fuzz(func(t *testing.T, which uint8, code int, stderr string, at uint) {
+		p := profiles[int(which)%len(profiles)]
+		v := p.ClassifyExit(nil, code, stderr)
+		if v != (retry.Verdict{}) {
+			assert.NotEmpty(t, v.Category)
+		}
+		assert.LessOrEqual(t, v.Class, retry.RateLimited)
+		assert.False(t, v.NotApplied)
+		assert.Zero(t, v.After)
+		assert.Equal(t, v, p.ClassifyExit(nil, code, stderr))
+
+		plain := strings.ReplaceAll(stderr, "\x1b", "")
+		want := p.ClassifyExit(nil, code, plain)
+		assert.Equal(t, want, p.ClassifyExit(nil, code, capitals(plain)))
+		i := int(at % uint(len(plain)+1))
+		for _, escape := range []string{"\x1b[1;31m", "\x1b]0;permission denied\a", "\x1b]8;;x\x1b\\", "\x1b(B", "\x1b7"} {
+			assert.Equal(t, want, p.ClassifyExit(nil, code, plain[:i]+escape+plain[i:]), "%q at %d", escape, i)
+		}
+	})
+}
+
+// FuzzLastLine checks that the reason in the text of an error can be printed and
+// stored anywhere: one short line of printable characters, valid UTF-8.
+func FuzzLastLine(f *testing.F) {
+	f.Add("one\ntwo\r\n\x1b[0m\n")
+	f.Add("caf\xe9\x00\u2028\u202e")
+	f.Add(strings.Repeat("é", 300))
+	f.Fuzz(func(t *testing.T, stderr string) {
+		line := retryexec.LastLine(stderr)
+		assert.True(t, utf8.ValidString(line), "%q", line)
+		assert.LessOrEqual(t, len(line), 500)
+		assert.Equal(t, -1, strings.IndexFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }), "%q", line)
+		assert.Equal(t, strings.TrimSpace(line), line)
+		assert.Equal(t, line, retryexec.LastLine(line))
+		if line != "" {
+			assert.Equal(t, line, retryexec.LastLine("before\n"+stderr+"\n\x1b[0m\n"))
+		}
+	})
+}
+
+// capitals raises ASCII letters.
+func capitals(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'a' <= c && c <= 'z' {
+			b[i] = c - 'a' + 'A'
+		}
+	}
+	return string(b)
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -151,3 +152,46 @@ func execute(ctx context.Context, cmd *exec.Cmd, in *input) error {
 	}
 	return ran(err)
 }
+
+// Command returns a function that makes the command of
+// [exec.CommandContext](ctx, name, arg...), for [Run], [Output] and [Once]. Its
+// output goes to [os.Stdout] and [os.Stderr]; Output returns the standard output
+// instead. Its standard input is empty, as in os/exec, so that it does not
+// consume the program's own input.
+//
+// To change more of the command, call the function in one of your own:
+//
+//	func(ctx context.Context) *exec.Cmd {
+//		cmd := retryexec.Command("git", "fetch")(ctx)
+//		cmd.Dir, cmd.Stdin = dir, input
+//		return cmd
+//	}
+func Command(name string, arg ...string) func(context.Context) *exec.Cmd {
+	arg = slices.Clone(arg)
+	return func(ctx context.Context) *exec.Cmd {
+		cmd := exec.CommandContext(ctx, name, arg...)
+		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+		return cmd
+	}
+}
+
+// KillWithParent makes the system kill the process of cmd when the current process ends,
+// even if the current process is killed or crashes. Otherwise the command lives on, and
+// another worker may run it again at the same time. Call KillWithParent in newCmd:
+//
+//	func(ctx context.Context) *exec.Cmd {
+//		cmd := retryexec.Command("make", "build")(ctx)
+//		retryexec.KillWithParent(cmd)
+//		return cmd
+//	}
+//
+// KillWithParent works on Linux and FreeBSD; on other systems it does nothing. Only the
+// process itself is killed: a shell begins no further command, but its running command
+// lives on to its end, unless that command has replaced the shell ("exec make build"). A
+// setuid program is not killed.
+//
+// Linux kills the process when the thread that started it ends, and Go ends threads
+// now and then. So [Run], [Output] and [Once] keep the goroutine of the caller on its
+// thread for as long as such a command runs. The Start of exec.Cmd does not; see
+// [runtime.LockOSThread].
+func KillWithParent(cmd *exec.Cmd) { killWithParent(cmd) }

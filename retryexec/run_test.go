@@ -1,10 +1,13 @@
 package retryexec_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,7 +23,7 @@ import (
 // policy makes three attempts without waiting, and tells of them.
 func policy() (*retry.Policy, *retrytest.Recorder) {
 	recorder := &retrytest.Recorder{}
-	return &retry.Policy{Clock: &retrytest.Clock{}, Jitter: retry.NoJitter, Observer: recorder}, recorder
+	return &retry.Policy{Clock: &retrytest.Clock{}, Jitter: retry.NoJitter, Observer: recorder.Observer()}, recorder
 }
 
 // categories returns the categories of the failures of a call.
@@ -120,8 +123,7 @@ func TestCancel(t *testing.T) {
 				cmd.Env = environ("out:ready", "hang")
 				cmd.Stdout = onWrite(func([]byte) { cancel(cause) })
 			}))
-			var end *retry.Error
-			require.ErrorAs(t, err, &end)
+			end := testkit.As[*retry.Error](t, err)
 			assert.Equal(t, retry.StopCanceled, end.Stop)
 			assert.Equal(t, 1, end.Attempts)
 			assert.ErrorIs(t, err, cause)
@@ -155,6 +157,104 @@ func TestAttemptTimeout(t *testing.T) {
 			assert.ErrorIs(t, err, context.DeadlineExceeded)
 			assert.Equal(t, "attempt timed out: "+exit.Error(), err.Error())
 			assert.Equal(t, verdict(retry.Retryable, "timeout"), retry.Classify(err), "without this package")
+		})
+	}
+}
+
+// TestCommandPassesOutputThrough runs a program that runs Command, because the
+// output of the tests themselves belongs to the go command.
+func TestCommandPassesOutputThrough(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ verb, stdout string }{
+		{"run", "text\nerror: failed after 1 attempt: exit status 3: noise\n"},
+		{"once", "text\nerror: exit status 3: noise\n"},
+		{"output", "output \"text\\n\"\nerror: failed after 1 attempt: exit status 3: noise\n"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.verb, func(t *testing.T) {
+			t.Parallel()
+			cmd := command(t.Context(), tt.verb, "out:text", "err:noise", "exit:3")
+			var stdout, stderr bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &stdout, &stderr
+			require.NoError(t, cmd.Run())
+			assert.Equal(t, tt.stdout, stdout.String())
+			assert.Equal(t, "noise\n", stderr.String())
+		})
+	}
+}
+
+func TestCommandIsNewEachTime(t *testing.T) {
+	t.Parallel()
+	args := []string{"a"}
+	newCmd := retryexec.Command("x", args...)
+	args[0] = "b"
+	first := newCmd(t.Context())
+	assert.NotSame(t, first, newCmd(t.Context()))
+	assert.Equal(t, []string{"x", "a"}, first.Args)
+	assert.Equal(t, os.Stdout, first.Stdout)
+	assert.Equal(t, os.Stderr, first.Stderr)
+	assert.Nil(t, first.Stdin)
+}
+
+// TestNothingToRun are mistakes in newCmd. All are final.
+func TestNothingToRun(t *testing.T) {
+	t.Parallel()
+	used := command(t.Context())
+	require.NoError(t, used.Run())
+	for _, tt := range []struct {
+		name   string
+		newCmd func(context.Context) *exec.Cmd
+		want   string
+	}{
+		{"no function", nil, "retryexec: newCmd is nil"},
+		{"no command", func(context.Context) *exec.Cmd { return nil }, "retryexec: newCmd returned nil"},
+		{
+			"used before", func(context.Context) *exec.Cmd { return used },
+			"retryexec: newCmd must return a new Cmd: exec: already started",
+		},
+		{"empty", func(context.Context) *exec.Cmd { return &exec.Cmd{} }, "exec: no command"},
+		{"Cancel without a context", func(ctx context.Context) *exec.Cmd {
+			cmd := command(ctx)
+			bare := exec.Command(cmd.Path)
+			bare.Cancel = cmd.Cancel
+			return bare
+		}, "exec: command with a non-nil Cancel was not created with CommandContext"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, recorder := policy()
+			err := retryexec.Run(t.Context(), p, tt.newCmd)
+			require.EqualError(t, err, tt.want)
+			assert.Equal(t, retry.Final, retry.Classify(err).Class)
+			assert.LessOrEqual(t, len(recorder.Events()), 1)
+		})
+	}
+}
+
+// TestStartErrors provokes failures to start a command.
+func TestStartErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plain := filepath.Join(dir, "plain")
+	require.NoError(t, os.WriteFile(plain, []byte("no program"), 0o600))
+	for _, tt := range []struct {
+		name   string
+		newCmd func(context.Context) *exec.Cmd
+		is     error
+	}{
+		{"not in the path", retryexec.Command("retryexec-no-such-program"), exec.ErrNotFound},
+		{"no such file", retryexec.Command(filepath.Join(dir, "none")), fs.ErrNotExist},
+		{"no such directory", with(commands(), func(cmd *exec.Cmd) { cmd.Dir = filepath.Join(dir, "none") }), fs.ErrNotExist},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			p, recorder := policy()
+			err := retryexec.Run(t.Context(), p, tt.newCmd)
+			require.ErrorIs(t, err, tt.is)
+			assert.Equal(t, []string{"final not_found"}, categories(recorder))
+			if tt.name == "no such directory" {
+				assert.Contains(t, err.Error(), "chdir")
+			}
 		})
 	}
 }

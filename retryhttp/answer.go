@@ -113,6 +113,22 @@ func classifyResponse(resp *http.Response, now time.Time, says bodyAnswer) retry
 	return judgeStatus(resp, after, hinted, keyed, says.reason)
 }
 
+// judgeAnswer classifies a response by its status, its headers, the reason in its body and
+// the state of this call.
+func (c *call) judgeAnswer(resp *http.Response, after time.Duration, hinted bool, reason known.Fact) retry.Verdict {
+	v := judgeStatus(resp, after, hinted, c.key != "" || conflictPasses(c.req), reason)
+	switch {
+	case c.t.TrustShouldRetry && known.ShouldRetry(resp.Header) == "true":
+		v = retry.Verdict{Class: retry.Retryable, NotApplied: true, After: after, Category: "should_retry"}
+	case resp.StatusCode == http.StatusMisdirectedRequest:
+		// Another connection may reach another server. It is tried once.
+		if _, ok := afresh(c.base, c.req); !ok || c.fresh {
+			v.Class = retry.Final
+		}
+	}
+	return v
+}
+
 // judgeStatus classifies a response with the status of a failure. hinted says
 // that there is a hint; after may still be 0. keyed says that the request has an
 // Idempotency-Key. reason is what the body says.

@@ -64,7 +64,7 @@ func post(t *testing.T, http2, wrapped bool, fault testkit.Fault) string {
 	}
 	attempts := 0
 	p := atOnce(3)
-	p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { attempts = e.Attempt })
+	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 	// The user's Classifier is the one for operations of one step. It must not be
 	// believed here.
 	p.Classifier = retry.Classify
@@ -103,8 +103,7 @@ func TestWhatAPostMayRepeat(t *testing.T) {
 	if *update {
 		require.NoError(t, os.WriteFile(file, []byte(table.String()), 0o600))
 	}
-	want, err := os.ReadFile(file)
-	require.NoError(t, err)
+	want := testkit.Must(os.ReadFile(file))(t)
 	assert.Equal(t, string(want), table.String())
 }
 
@@ -153,7 +152,7 @@ func TestBodyIsNotTheNetwork(t *testing.T) {
 			req.Body, _ = req.GetBody()
 			attempts := 0
 			p := atOnce(3)
-			p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { attempts = e.Attempt })
+			p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 			p.Classifier = retry.Classify
 			resp, err := client(t, base, p).Do(req)
 			if err == nil {

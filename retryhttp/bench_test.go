@@ -19,7 +19,7 @@ import (
 
 // The benchmarks compare net/http alone (by=hand) with a Transport with its defaults
 // (by=retry). They have a stub in place of a network, so that they measure the RoundTripper
-// alone. Those of benchmarks/httppeers have other layers and servers too.
+// alone. Those of lab/httppeers have other layers and servers too.
 
 // benchStub answers at once with a prepared response.
 type benchStub struct {
@@ -155,7 +155,7 @@ func TestAllocs(t *testing.T) {
 		t.Skip("the race detector allocates too")
 	}
 	base := benchBase()
-	tests := []struct {
+	for _, test := range []struct {
 		method string
 		added  float64 // allocations
 		bytes  float64
@@ -165,8 +165,7 @@ func TestAllocs(t *testing.T) {
 		// A copy of the request and its headers, the trace that sees whether
 		// anything was sent, and the call.
 		{http.MethodPost, 14, 2 << 10},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.method, func(t *testing.T) {
 			next := benchRequests(t, test.method, "stub://host/")
 			bare, bareSize := benchCost(func() { benchTrip(t, base, next()) })
@@ -204,14 +203,13 @@ func TestAllocsOfRetries(t *testing.T) {
 	if benchRace() {
 		t.Skip("the race detector allocates too")
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		method string
 		allocs float64
 	}{
 		{http.MethodGet, 8},
 		{http.MethodPut, 8 + 2*3 + 3*2},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.method, func(t *testing.T) {
 			base, url := benchFlaky()
 			next := benchRequests(t, test.method, url)

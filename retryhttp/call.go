@@ -23,6 +23,7 @@ type call struct {
 
 	// read is part of an attempt of Do, and nil in RoundTrip.
 	read func(*http.Response) error
+	ask  func(http.Header) // of Download; nil in Do
 
 	// served says that the server has done the work of the request: it answered
 	// with a redirect that changes the method.
@@ -176,15 +177,6 @@ func afresh(base http.RoundTripper, req *http.Request) (http.RoundTripper, bool)
 	}
 }
 
-// answered returns the request that a response answers. After a redirect in Do
-// it is not the first request.
-func (c *call) answered(resp *http.Response) *http.Request {
-	if resp.Request != nil {
-		return resp.Request
-	}
-	return c.req
-}
-
 // result returns the result of the round trip when the call has ended.
 func (c *call) result() (*http.Response, error) {
 	err := c.Err()
@@ -220,7 +212,8 @@ func (c *call) result() (*http.Response, error) {
 // tells a caller who only looks at the error, which is nil.
 func (c *call) warn(gaveUp *retry.Error) {
 	own := c.t.Budget == nil && c.Policy.Budget == nil
-	if gaveUp.Stop != retry.StopBudget || !own || c.Policy.Observer != nil || c.t.hosts.warned.Swap(true) {
+	told := c.Policy.Observer != nil && c.Policy.Observer.Event != nil
+	if gaveUp.Stop != retry.StopBudget || !own || told || c.t.hosts.warned.Swap(true) {
 		return
 	}
 	slog.Default().WarnContext(c.req.Context(),

@@ -7,16 +7,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // 421: the request is sent once more over another connection, whatever the
@@ -43,12 +48,10 @@ func TestMisdirected(t *testing.T) {
 					other := serve(t, status(200))
 					c := client(t, base, atOnce(9))
 					for _, url := range []string{s.URL, other.URL} {
-						resp, err := c.Get(url)
-						require.NoError(t, err)
+						resp := testkit.Must(c.Get(url))(t)
 						assert.Equal(t, "status 200", text(t, resp))
 					}
-					resp, err := c.Do(request(t, method, s.URL, strings.NewReader("hello")))
-					require.NoError(t, err)
+					resp := testkit.Must(c.Do(request(t, method, s.URL, strings.NewReader("hello"))))(t)
 					assert.Equal(t, always, resp.StatusCode == http.StatusMisdirectedRequest)
 					assert.Equal(t, fmt.Sprint("status ", resp.StatusCode), text(t, resp))
 					assert.Equal(t, 2, retryhttp.Attempts(resp))
@@ -58,8 +61,7 @@ func TestMisdirected(t *testing.T) {
 						"the retry's own connection ends when it is done")
 
 					for _, url := range []string{s.URL, other.URL} {
-						resp, err := c.Get(url)
-						require.NoError(t, err)
+						resp := testkit.Must(c.Get(url))(t)
 						_ = text(t, resp)
 					}
 					assert.EqualValues(t, 1, other.conns.Load())
@@ -77,8 +79,7 @@ func TestMisdirectedByAnyTransport(t *testing.T) {
 	t.Parallel()
 	s := serve(t, status(421), status(200))
 	base, _ := toOK(t)
-	resp, err := client(t, roundTripper(base.RoundTrip), atOnce(9)).Get(s.URL)
-	require.NoError(t, err)
+	resp := testkit.Must(client(t, roundTripper(base.RoundTrip), atOnce(9)).Get(s.URL))(t)
 	assert.Equal(t, "status 421", text(t, resp))
 	assert.EqualValues(t, 1, s.requests.Load())
 }
@@ -108,8 +109,7 @@ func TestMisdirectedByOwnHTTP2(t *testing.T) {
 			return misdirected
 		},
 	}
-	resp, err := client(t, base, atOnce(2)).Get(s.URL)
-	require.NoError(t, err)
+	resp := testkit.Must(client(t, base, atOnce(2)).Get(s.URL))(t)
 	assert.Equal(t, "status 200", text(t, resp))
 	assert.Equal(t, 2, resp.ProtoMajor)
 	assert.Equal(t, 1, *requests)
@@ -121,8 +121,7 @@ func TestMisdirectedElsewhere(t *testing.T) {
 	base := &http.Transport{}
 	stub, requests := always(421)
 	base.RegisterProtocol("mem", stub)
-	resp, err := get(t, &retryhttp.Transport{Base: base, Policy: atOnce(3)}, "mem://h/")
-	require.NoError(t, err)
+	resp := testkit.Must(get(t, &retryhttp.Transport{Base: base, Policy: atOnce(3)}, "mem://h/"))(t)
 	assert.Equal(t, http.StatusMisdirectedRequest, resp.StatusCode)
 	assert.Equal(t, 1, *requests)
 }
@@ -134,8 +133,7 @@ func TestMisdirectedAndInsisted(t *testing.T) {
 	s := serve(t, status(421, "X-Should-Retry", "true"))
 	c := client(t, nil, atOnce(3))
 	c.Transport.(*retryhttp.Transport).TrustShouldRetry = true
-	resp, err := c.Get(s.URL)
-	require.NoError(t, err)
+	resp := testkit.Must(c.Get(s.URL))(t)
 	require.NoError(t, resp.Body.Close())
 	assert.EqualValues(t, 3, s.requests.Load())
 	assert.EqualValues(t, 3, s.conns.Load())
@@ -150,8 +148,7 @@ func TestPrepare(t *testing.T) {
 	} {
 		var seen []string
 		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			body, err := io.ReadAll(r.Body)
-			assert.NoError(t, err)
+			body := testkit.Must(io.ReadAll(r.Body))(t)
 			seen = append(seen, r.Header.Get("X-Attempt")+" "+strings.Join(r.Header["Signature"], "+")+" "+string(body))
 			if len(seen) < 3 {
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -164,8 +161,7 @@ func TestPrepare(t *testing.T) {
 			return nil
 		}}
 		req := request(t, http.MethodPut, s.URL, strings.NewReader("hello"))
-		resp, err := transport.RoundTrip(req)
-		require.NoError(t, err)
+		resp := testkit.Must(transport.RoundTrip(req))(t)
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, 3, retryhttp.Attempts(resp))
 		assert.Equal(t, want, seen)
@@ -219,4 +215,135 @@ func TestPanicEndsTheAttempt(t *testing.T) {
 		_, _ = (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://h", nil))
 	})
 	assert.Error(t, attempt.Context().Err())
+}
+
+// The context ends between the response and the decision.
+func TestContextEndsWithResponse(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	body := &onceBody{Reader: strings.NewReader("hello")}
+	base := roundTripper(func(*http.Request) (*http.Response, error) {
+		cancel()
+		return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: body}, nil
+	})
+	transport := &retryhttp.Transport{Base: base}
+	_, err := transport.RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil).WithContext(ctx))
+	require.ErrorIs(t, err, context.Canceled)
+	assert.EqualValues(t, 1, body.closed.Load())
+}
+
+// Timeout is for the whole round trip, the body included.
+func TestTimeout(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			<-req.Context().Done()
+			return nil, req.Context().Err()
+		})
+		p := &retry.Policy{Timeout: time.Minute}
+		begun := time.Now()
+		_, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+		require.ErrorIs(t, err, retry.StopTimeout)
+		assert.Equal(t, time.Minute, time.Since(begun))
+
+		var attempt context.Context
+		base = func(req *http.Request) (*http.Response, error) {
+			attempt = req.Context() //nolint:fatcontext // of one request
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}, nil
+		}
+		resp, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
+		require.NoError(t, err)
+		require.NoError(t, attempt.Err())
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		require.ErrorIs(t, attempt.Err(), context.DeadlineExceeded)
+		require.NoError(t, resp.Body.Close())
+	})
+}
+
+// A transport that was interrupted while it had a connection may go on to write.
+func TestInterruptedByAnotherTimeout(t *testing.T) {
+	t.Parallel()
+	writes := 0
+	base := roundTripper(func(req *http.Request) (*http.Response, error) {
+		trace := httptrace.ContextClientTrace(req.Context())
+		trace.GetConn("h")
+		trace.GotConn(httptrace.GotConnInfo{})
+		<-req.Context().Done()
+		writes++
+		return nil, req.Context().Err()
+	})
+	c := &http.Client{Transport: base, Timeout: 10 * time.Millisecond}
+	err := retryhttp.Do(c, atOnce(3), request(t, http.MethodPost, "http://h", strings.NewReader("x")), nothing)
+	require.ErrorIs(t, err, retry.StopMaybeApplied)
+	assert.Equal(t, 1, writes)
+}
+
+// TestClientTimeout checks that the Observer learns that the deadline ended the call,
+// although http.Client.Timeout may cancel the request before its context ends.
+func TestClientTimeout(t *testing.T) {
+	t.Parallel()
+	hung := serve(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	var events retrytest.Recorder
+	p := atOnce(3)
+	p.Observer = events.Observer()
+	c := client(t, nil, p)
+	c.Timeout = 20 * time.Millisecond
+	const calls = 100
+	var all sync.WaitGroup
+	for range calls {
+		all.Go(func() {
+			_, err := c.Get(hung.URL)
+			assert.ErrorIs(t, err, context.DeadlineExceeded)
+		})
+	}
+	all.Wait()
+	require.Len(t, events.Events(), calls)
+	for _, e := range events.Events() {
+		assert.Equal(t, retry.StopDeadline, e.Stop)
+	}
+}
+
+// TestCanceledPastADeadline checks that a context that never ends, although its deadline
+// has passed, does not hold up the end of a call.
+func TestCanceledPastADeadline(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		base := roundTripper(func(*http.Request) (*http.Response, error) { return nil, context.Canceled })
+		ctx := untilContext{t.Context(), time.Now()}
+		req := request(t, http.MethodGet, "http://h", nil).WithContext(ctx)
+		_, err := (&retryhttp.Transport{Base: base}).RoundTrip(req)
+		assert.ErrorIs(t, err, context.Canceled)
+	})
+}
+
+// untilContext has a deadline, and does not end.
+type untilContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	deadline time.Time
+}
+
+func (c untilContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// TestInsideOfAJob checks that a call that gave up ends a call around it, and counts to a job as
+// the response that it gave up.
+func TestInsideOfAJob(t *testing.T) {
+	t.Parallel()
+	transport := &retryhttp.Transport{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}, Budget: retryhttp.NoBudget}
+	wrapped := roundTripper(transport.RoundTrip) // as by a tracer: Do does not see it
+	for name, client := range map[string]*http.Client{"Do": {}, "Transport": {Transport: transport}, "wrapped": {Transport: wrapped}} {
+		for code, again := range map[int]bool{503: true, 404: false} {
+			s := serve(t, status(code))
+			req := testkit.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL, http.NoBody))(t)
+			err := retryhttp.Do(client, &retry.Policy{MaxAttempts: 1}, req, func(*http.Response) error { return nil })
+			assert.Equal(t, retry.Final, retry.Classify(err).Class, name)
+			d := new(retry.Policy).Next(retry.State{}, err, time.Now())
+			assert.Equal(t, again, d.Retry, "%s: %v", name, err)
+			if again {
+				assert.Equal(t, retry.Verdict{Class: retry.Retryable, Category: "http_503"}, d.Verdict, name)
+			}
+			assert.ErrorContains(t, err, s.URL)
+		}
+	}
 }

@@ -3,6 +3,7 @@ package retryhttp
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"reflect"
 	"strings"
 	"sync"
@@ -95,6 +96,20 @@ func untyped(err error) bool {
 	default:
 		return ownType(err)
 	}
+}
+
+// isForeign reports whether an unknown error is not net/http's own. Then it comes from a
+// hook such as DialContext or Proxy, from a connection that the hook has made, or from
+// another RoundTripper.
+func isForeign(err error) bool {
+	if e, ok := err.(*url.Error); ok && e != nil && e.Err != nil { //nolint:errorlint // of an http.Client in Do
+		err = e.Err
+	}
+	if ownType(err) {
+		return false
+	}
+	text, _ := errtree.Try(err.Error)
+	return !strings.HasPrefix(text, "net/http: ") && !strings.HasPrefix(text, "http: ")
 }
 
 // ownType reports whether an error is of a type of net/http. Its HTTP/2 is a part of it up to

@@ -1,6 +1,7 @@
 package retryhttp_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -18,84 +20,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// verdicts of a status, as table a1 has them: "F" is final; "R" may be retried,
-// "L" is a rate limit, each "any" if the server is known not to have acted.
-type statusRow struct {
-	plain, hinted, keyed string // "" means like plain
+// answered is an error with a status and a hint, which the root package knows.
+type answered struct {
+	status int
+	after  time.Duration
 }
 
-var statusRows = func() map[int]statusRow {
-	rows := map[int]statusRow{
-		403: {plain: "F", hinted: "L any"},
-		408: {plain: "R any"},
-		409: {plain: "F", keyed: "R"},
-		413: {plain: "F", hinted: "R"},
-		418: {plain: "F", hinted: "L any"},
-		420: {plain: "L any"},
-		421: {plain: "R any"},
-		423: {plain: "F", hinted: "R"},
-		425: {plain: "R any"},
-		429: {plain: "L any"},
-		449: {plain: "R"},
-		477: {plain: "F", hinted: "R"},
-		500: {plain: "R"},
-		502: {plain: "R"},
-		503: {plain: "R", hinted: "R any"},
-		504: {plain: "R"},
-		509: {plain: "L"},
-		520: {plain: "R"},
-		521: {plain: "R"},
-		522: {plain: "R"},
-		523: {plain: "R"},
-		524: {plain: "R"},
-		529: {plain: "L"},
-		530: {plain: "R"},
-		598: {plain: "R"},
-		599: {plain: "R"},
-	}
-	for status := range 1001 {
-		if _, known := rows[status]; !known && (status < 100 || status > 399) {
-			rows[status] = statusRow{plain: "F"}
-		}
-	}
-	return rows
-}()
+func (answered) Error() string               { return "answered" }
+func (a answered) HTTPStatusCode() int       { return a.status }
+func (a answered) RetryAfter() time.Duration { return a.after }
 
-// verdict reads a row.
-func (r statusRow) verdict(status int, hinted, keyed bool) retry.Verdict {
-	symbol := r.plain
-	if hinted && r.hinted != "" {
-		symbol = r.hinted
+// ofStatus is the verdict of the root package, whose tests have every status of a failure, and
+// what a response adds: successes, statuses that are none, and a conflict of a request with a key.
+func ofStatus(status int, hinted, keyed bool) retry.Verdict {
+	if status < 100 || status > 599 {
+		return final("http_invalid")
 	}
-	if keyed && r.keyed != "" {
-		symbol = r.keyed
-	}
-	if symbol == "" { // 1xx to 3xx are no failures
+	if status < 400 {
 		return retry.Verdict{}
 	}
-	class, scope, _ := strings.Cut(symbol, " ")
-	v := retry.Verdict{
-		Class:      map[string]retry.Class{"F": retry.Final, "R": retry.Retryable, "L": retry.RateLimited}[class],
-		NotApplied: scope == "any",
-		Category:   fmt.Sprint("http_", status),
+	hint := time.Duration(0)
+	if hinted {
+		hint = 7 * time.Second
 	}
-	if status < 100 || status > 599 {
-		v.Category = "http_invalid"
+	v := retry.Classify(answered{status, hint})
+	if keyed && status == http.StatusConflict {
+		v.Class, v.After = retry.Retryable, hint
 	}
-	if hinted && v.Class != retry.Final {
-		v.After = 7 * time.Second
-	}
+	v.NotApplied = v.NotApplied && v.Class != retry.Final
 	return v
 }
 
-// a1: every status, without and with a hint and a key.
+// Every status, without and with a hint and a key.
 func TestClassifyResponse(t *testing.T) {
 	t.Parallel()
 	for status := range 1001 {
-		row := statusRows[status]
 		for _, hinted := range []bool{false, true} {
 			for _, key := range []string{"", "Idempotency-Key", "X-Idempotency-Key"} {
 				resp := &http.Response{StatusCode: status, Header: http.Header{}, Request: &http.Request{Header: http.Header{}}}
@@ -105,7 +69,7 @@ func TestClassifyResponse(t *testing.T) {
 				if key != "" {
 					resp.Request.Header.Set(key, "1")
 				}
-				want := row.verdict(status, hinted, key != "")
+				want := ofStatus(status, hinted, key != "")
 				got := retryhttp.ClassifyResponse(resp, noon)
 				if got != want {
 					assert.Equal(t, want, got, "status %d, hinted %v, key %q", status, hinted, key)
@@ -126,8 +90,11 @@ func TestClassifyResponseByHeader(t *testing.T) {
 			Class: retry.RateLimited, NotApplied: true, After: after, Category: fmt.Sprint("http_", status),
 		}
 	}
-	for status, row := range statusRows {
-		plain, hinted := row.verdict(status, false, false), row.verdict(status, true, false)
+	for status := range 1001 {
+		if status >= 100 && status < 400 {
+			continue
+		}
+		plain, hinted := ofStatus(status, false, false), ofStatus(status, true, false)
 		no := plain
 		no.Class, no.After = retry.Final, 0
 		tests := []struct {
@@ -186,7 +153,7 @@ func TestClassifyResponseByHeader(t *testing.T) {
 // The headers of the server about retries, end to end.
 func TestShouldRetry(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		status  int
 		header  []string
 		trusted bool
@@ -203,8 +170,7 @@ func TestShouldRetry(t *testing.T) {
 		{403, []string{"X-RateLimit-Remaining", "0"}, false, 2},
 		{403, []string{"X-RateLimit-Remaining", "1"}, false, 1},
 		{200, []string{"X-Should-Retry", "true"}, true, 1},
-	}
-	for _, test := range tests {
+	} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			t.Run(fmt.Sprint(method, test), func(t *testing.T) {
 				t.Parallel()
@@ -213,8 +179,7 @@ func TestShouldRetry(t *testing.T) {
 				transport := &retryhttp.Transport{
 					Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget, TrustShouldRetry: test.trusted,
 				}
-				resp, err := transport.RoundTrip(request(t, method, s.URL, strings.NewReader("hello")))
-				require.NoError(t, err)
+				resp := testkit.Must(transport.RoundTrip(request(t, method, s.URL, strings.NewReader("hello"))))(t)
 				assert.Equal(t, fmt.Sprint("status ", test.status), text(t, resp))
 				want := test.want
 				if method == http.MethodPost && test.status == http.StatusServiceUnavailable {
@@ -229,7 +194,7 @@ func TestShouldRetry(t *testing.T) {
 // Errors that no connection of a test can provoke.
 func TestClassifyByValue(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -257,8 +222,7 @@ func TestClassifyByValue(t *testing.T) {
 		{"join, reversed", errors.Join(syscall.ECONNRESET, http.ErrSchemeMismatch), again("conn_reset")},
 		// The same text in an error of another type is not net/http's.
 		{"same words", sameWords{}, retry.Verdict{}},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, test.want, retryhttp.Classify(test.err))
@@ -269,3 +233,72 @@ func TestClassifyByValue(t *testing.T) {
 type sameWords struct{}
 
 func (sameWords) Error() string { return "malformed HTTP response" }
+
+// A 200 may have an error in it, and a 202 may stand for a result that is not there yet.
+func TestClassifyOfResponses(t *testing.T) {
+	t.Parallel()
+	answers := func(texts ...string) *server {
+		var handlers []http.HandlerFunc
+		for _, text := range texts {
+			code, body, _ := strings.Cut(text, " ")
+			handlers = append(handlers, func(w http.ResponseWriter, _ *http.Request) {
+				n, _ := strconv.Atoi(code)
+				w.Header().Set("Retry-After", "7")
+				w.WriteHeader(n)
+				_, _ = io.WriteString(w, body)
+			})
+		}
+		return serve(t, handlers...)
+	}
+	classify := func(resp *http.Response) retry.Verdict {
+		if resp.StatusCode == http.StatusAccepted {
+			return retry.Verdict{Class: retry.Pending, NotApplied: true}
+		}
+		body := testkit.Must(io.ReadAll(resp.Body))(t)
+		_ = resp.Body.Close()
+		resp.Body = io.NopCloser(bytes.NewReader(body))
+		switch string(body) {
+		case "busy":
+			return retry.Verdict{Class: retry.Retryable, Exact: true, After: time.Second}
+		case "never mind":
+			return retry.Verdict{Class: retry.Retryable, After: -1}
+		case "no":
+			return retry.Verdict{Class: retry.Final}
+		default:
+			return retry.Verdict{}
+		}
+	}
+	for _, test := range []struct {
+		name   string
+		server *server
+		want   string
+		waits  []time.Duration
+		gaveUp bool
+	}{
+		{"an error in it", answers("200 busy", "200 busy", "200 fine"), "fine", []time.Duration{time.Second, time.Second}, false},
+		{"an error that stays", answers("200 busy"), "busy", []time.Duration{time.Second, time.Second}, true},
+		{
+			"not there yet", answers("202 wait", "202 wait", "202 wait", "202 wait", "200 fine"), "fine",
+			[]time.Duration{7 * time.Second, 7 * time.Second, 7 * time.Second, 7 * time.Second},
+			false,
+		},
+		{"no hint", answers("503 never mind", "200 fine"), "fine", []time.Duration{113 * time.Millisecond}, false},
+		{"a status that is final here", answers("503 no"), "no", nil, false},
+		{"a status by the rules", answers("503 fine", "200 fine"), "fine", []time.Duration{7 * time.Second}, false},
+		{"a success", answers("200 fine"), "fine", nil, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			clock := retrytest.NewClock(time.Now())
+			c := client(t, nil, &retry.Policy{Clock: clock, Rand: retrytest.NewRand(1)})
+			c.Transport.(*retryhttp.Transport).ClassifyResponse = classify
+			resp := testkit.Must(c.Get(test.server.URL))(t)
+			assert.Equal(t, test.want, text(t, resp))
+			assert.Equal(t, test.gaveUp, retryhttp.GaveUp(resp))
+			require.Len(t, clock.Sleeps(), len(test.waits))
+			for i, d := range clock.Sleeps() {
+				assert.InDelta(t, test.waits[i], d, float64(test.waits[i])/10)
+			}
+		})
+	}
+}

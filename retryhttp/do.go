@@ -35,6 +35,11 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 	if req == nil || read == nil {
 		return errors.New("retryhttp: Do without a request or without a function that reads")
 	}
+	return do(client, p, req, read, nil)
+}
+
+// do is Do, with what sets headers of each request, if it is not nil.
+func do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http.Response) error, ask func(http.Header)) error {
 	if client == nil {
 		client = http.DefaultClient
 	}
@@ -54,7 +59,7 @@ func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http
 	}
 	budget := t.budget(p, req)
 	own := *client
-	c := &call{t: t, base: clientTransport{&own}, req: req, read: read}
+	c := &call{t: t, base: clientTransport{&own}, req: req, read: read, ask: ask}
 	own.Transport = hops{base, c}
 	c.begin(p, budget)
 	_, err := c.roundTrip() //nolint:bodyclose // consume has closed it
@@ -79,10 +84,16 @@ func (h hops) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.Method != h.call.req.Method {
 		h.call.served = true
 	}
-	if h.call.t.Prepare == nil {
+	if h.call.t.Prepare == nil && h.call.ask == nil {
 		return h.roundTrip(req)
 	}
 	own := req.Clone(req.Context())
+	if own.Header == nil {
+		own.Header = http.Header{}
+	}
+	if h.call.ask != nil {
+		h.call.ask(own.Header)
+	}
 	own.Trailer = req.Trailer // the caller fills it in while the body is read
 	if err := h.call.prepare(own); err != nil {
 		return nil, err
@@ -106,18 +117,4 @@ type clientTransport struct{ client *http.Client }
 
 func (t clientTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return t.client.Do(req) // if there is an error and a response too, its body is closed
-}
-
-// consume calls read with the response of an attempt.
-func (c *call) consume(resp *http.Response) {
-	c.resp = nil
-	defer resp.Body.Close()
-	err := Redact(c.read(resp))
-	if err == nil {
-		c.drain(resp)
-		c.succeed(resp)
-		return
-	}
-	c.Protocol = classifyBody
-	c.decide(err, c.Verdict(err))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -56,7 +57,7 @@ func TestDoFailures(t *testing.T) {
 		_, err := io.Copy(io.Discard, resp.Body)
 		return err
 	}
-	tests := []struct {
+	for _, test := range []struct {
 		name     string
 		method   string
 		answer   http.HandlerFunc
@@ -81,8 +82,7 @@ func TestDoFailures(t *testing.T) {
 		{"redirects without end", "GET", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://user:s3cret@"+r.Host+"/?t=s3cret", http.StatusFound)
 		}, readAll, 10, nil, ""},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, test.answer)
@@ -98,8 +98,7 @@ func TestDoFailures(t *testing.T) {
 				require.ErrorIs(t, err, test.want)
 			}
 			if test.body != "" {
-				var status *retryhttp.StatusError
-				require.ErrorAs(t, err, &status)
+				status := testkit.As[*retryhttp.StatusError](t, err)
 				assert.Equal(t, test.body, string(status.Body))
 			}
 		})
@@ -117,7 +116,7 @@ func TestDoSlowBody(t *testing.T) {
 	var events retrytest.Recorder
 	p := atOnce(2)
 	p.AttemptTimeout = 500 * time.Millisecond
-	p.Observer = &events
+	p.Observer = events.Observer()
 	var body []byte
 	err := retryhttp.Do(plainClient(t), p, request(t, http.MethodGet, s.URL, nil), func(resp *http.Response) (err error) {
 		body, err = io.ReadAll(resp.Body)
@@ -205,7 +204,7 @@ func TestDoIsServedByARedirect(t *testing.T) {
 	t.Parallel()
 	gone := serve(t, status(200))
 	gone.Close()
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		status int
 		then   http.HandlerFunc
@@ -217,8 +216,7 @@ func TestDoIsServedByARedirect(t *testing.T) {
 			http.Redirect(w, r, gone.URL, http.StatusFound)
 		}, 1},
 		{"not served yet", http.StatusTemporaryRedirect, status(429), 3},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var posts atomic.Int64
@@ -247,7 +245,236 @@ func TestDoSlowErrorBody(t *testing.T) {
 		_, _ = io.WriteString(w, "no field x")
 	})
 	err := retryhttp.Do(plainClient(t), atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
-	var e *retryhttp.StatusError
-	require.ErrorAs(t, err, &e)
+	e := testkit.As[*retryhttp.StatusError](t, err)
 	assert.Equal(t, "no field x", string(e.Body))
+}
+
+// The recipe for streams, against a server that fails before and after the first delta.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	const (
+		start      = `{"type": "message_start"}`
+		hello      = `{"type": "content_block_delta", "delta": {"text": "Hello"}}`
+		end        = `{"type": "message_stop"}`
+		overloaded = `{"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}`
+		limited    = `{"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}`
+		invalid    = `{"type": "error", "error": {"type": "invalid_request_error", "message": "no prompt"}}`
+	)
+	cut := func(data ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, req *http.Request) {
+			events(data...)(w, req)
+			panic(http.ErrAbortHandler)
+		}
+	}
+	good := events(start, hello, end)
+	for name, test := range map[string]struct {
+		handlers []http.HandlerFunc
+		requests int64
+		shown    string
+		want     string // the error
+	}{
+		"a whole stream":               {[]http.HandlerFunc{good}, 1, "Hello", ""},
+		"overloaded, then not":         {[]http.HandlerFunc{events(start, overloaded), good}, 2, "Hello", ""},
+		"overloaded by status":         {[]http.HandlerFunc{status(529), good}, 2, "Hello", ""},
+		"limited, then not":            {[]http.HandlerFunc{events(limited), good}, 2, "Hello", ""},
+		"always overloaded":            {[]http.HandlerFunc{events(start, overloaded)}, 3, "", "failed after 3 attempts: overloaded_error: Overloaded"},
+		"a quota of tokens":            {[]http.HandlerFunc{status(429, "X-Ratelimit-Remaining-Tokens", "0", "X-Ratelimit-Reset-Tokens", "2ms"), good}, 2, "Hello", ""},
+		"cut before the first delta":   {[]http.HandlerFunc{cut(start), good}, 2, "Hello", ""},
+		"ended before the first delta": {[]http.HandlerFunc{events(start), good}, 2, "Hello", ""},
+		"overloaded after a delta":     {[]http.HandlerFunc{events(start, hello, overloaded), good}, 1, "Hello", "overloaded_error: Overloaded"},
+		"cut after a delta":            {[]http.HandlerFunc{cut(start, hello), good}, 1, "Hello", io.ErrUnexpectedEOF.Error()},
+		"ended after a delta":          {[]http.HandlerFunc{events(start, hello), good}, 1, "Hello", io.ErrUnexpectedEOF.Error()},
+		"a bad request":                {[]http.HandlerFunc{events(invalid), good}, 1, "", "invalid_request_error: no prompt"},
+		"no JSON":                      {[]http.HandlerFunc{events(`{"type":`), good}, 1, "", "unexpected end of JSON input"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := serve(t, test.handlers...)
+			client := &http.Client{Transport: &retryhttp.Transport{
+				Policy: atOnce(3), Cooldown: time.Minute, IdempotencyKey: retryhttp.RandomKey,
+			}}
+			var shown strings.Builder
+			req := request(t, http.MethodPost, s.URL, strings.NewReader(`{"stream": true}`))
+			err := retryhttp.Do(client, nil, req, func(resp *http.Response) error {
+				return stream(resp.Body, func(delta string) { shown.WriteString(delta) })
+			})
+			if test.want == "" {
+				require.NoError(t, err)
+			} else {
+				require.EqualError(t, err, test.want)
+			}
+			assert.Equal(t, test.requests, s.requests.Load())
+			assert.Equal(t, test.shown, shown.String())
+		})
+	}
+}
+
+func TestStatusErrorText(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "GET : 0", (&retryhttp.StatusError{}).Error())
+	assert.Equal(t, "PUT http://h/: 599", (&retryhttp.StatusError{Method: "PUT", URL: "http://h/", StatusCode: 599}).Error())
+}
+
+// cutting is a server of a content that breaks off after four bytes, unless it is asked for a part.
+func cutting(t *testing.T, version func(h http.Header, request int64), more ...http.HandlerFunc) *server {
+	t.Helper()
+	var requests atomic.Int64
+	return serve(t, append(more, func(w http.ResponseWriter, r *http.Request) {
+		version(w.Header(), requests.Add(1))
+		if r.Header.Get("Range") == "" {
+			w.Header().Set("Content-Length", "10")
+			_, _ = io.WriteString(w, "0123")
+			return
+		}
+		modified, _ := http.ParseTime(w.Header().Get("Last-Modified"))
+		http.ServeContent(w, r, "", modified, strings.NewReader("0123456789"))
+	})...)
+}
+
+func TestDownload(t *testing.T) {
+	t.Parallel()
+	etag := func(h http.Header, _ int64) { h.Set("ETag", `"v1"`) }
+	failing := errors.New("no room")
+	for _, tt := range []struct {
+		name     string
+		version  func(h http.Header, request int64)
+		from     string // Range
+		to       io.Writer
+		want     string
+		err      string
+		requests int64
+	}{
+		{"goes on", etag, "", nil, "0123456789", "", 2},
+		{"goes on from an earlier call", etag, "bytes=4-", nil, "456789", "", 2},
+		{"by a time", func(h http.Header, _ int64) { h.Set("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT") }, "", nil, "0123456789", "", 2},
+		{"nothing tells the version", func(http.Header, int64) {}, "", nil, "0123", "unexpected EOF", 1},
+		{"a weak ETag", func(h http.Header, _ int64) { h.Set("ETag", `W/"v1"`) }, "", nil, "0123", "unexpected EOF", 1},
+		{"another version", func(h http.Header, n int64) { h.Set("ETag", fmt.Sprintf(`"v%d"`, n)) }, "", nil, "0123", "cannot be continued", 2},
+		{"nowhere to write", etag, "", failingWriter{failing}, "", "no room", 1},
+		{"no such range", etag, "bytes=0-3", nil, "", `Range: "bytes=0-3": must be like bytes=1024-`, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var earlier []http.HandlerFunc
+			if tt.name == "goes on from an earlier call" {
+				earlier = append(earlier, status(503))
+			}
+			s := cutting(t, tt.version, earlier...)
+			req := request(t, http.MethodGet, s.URL, nil)
+			if tt.from != "" {
+				req.Header.Set("Range", tt.from)
+				req.Header.Set("If-Range", `"v1"`)
+			}
+			var got strings.Builder
+			if tt.to == nil {
+				tt.to = &got
+			}
+			n, err := retryhttp.Download(plainClient(t), atOnce(3), req, tt.to)
+			assert.EqualValues(t, len(tt.want), n)
+			assert.Equal(t, tt.want, got.String())
+			if tt.err == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tt.err)
+			}
+			assert.Equal(t, tt.requests, s.requests.Load())
+		})
+	}
+	_, err := retryhttp.Download(nil, nil, request(t, http.MethodPost, "http://127.0.0.1", nil), io.Discard)
+	assert.ErrorContains(t, err, "a GET")
+}
+
+type failingWriter struct{ err error }
+
+func (w failingWriter) Write([]byte) (int, error) { return 0, w.err }
+
+// A server may send less than it was asked for. What is compressed on the way has other offsets.
+func TestDownloadOfParts(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		assert.Equal(t, "identity", r.Header.Get("Accept-Encoding"))
+		from := 0
+		_, _ = fmt.Sscanf(r.Header.Get("Range"), "bytes=%d-", &from)
+		w.Header().Set("ETag", `"v1"`)
+		w.Header().Set("Content-Range", fmt.Sprintf("bytes %d-%d/4", from, from))
+		w.WriteHeader(http.StatusPartialContent)
+		_, _ = io.WriteString(w, "0123"[from:from+1])
+	})
+	var got strings.Builder
+	testkit.Must(retryhttp.Download(plainClient(t), atOnce(2), request(t, http.MethodGet, s.URL, nil), &got))(t)
+	assert.Equal(t, "0123", got.String())
+}
+
+// What is written is of one version, and whole: servers break off at the first byte and at the last,
+// have replicas, and do not all heed If-Range.
+func TestDownloadOfOneVersion(t *testing.T) {
+	t.Parallel()
+	content := func(code int, etag, within, body string, cut bool) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("ETag", etag)
+			if within != "" {
+				w.Header().Set("Content-Range", within)
+			}
+			if cut {
+				w.Header().Set("Content-Length", "9")
+			}
+			w.WriteHeader(code)
+			_, _ = io.WriteString(w, body)
+		}
+	}
+	a, b := `"a"`, `"b"`
+	for _, tt := range []struct {
+		name     string
+		handlers []http.HandlerFunc
+		want     string
+		err      string
+	}{
+		{"an attempt without a byte", []http.HandlerFunc{
+			content(200, a, "", "", true), content(200, b, "", "01", true), content(206, b, "bytes 2-3/4", "23", false),
+		}, "0123", ""},
+		{"a replica that has the version of an attempt without a byte", []http.HandlerFunc{
+			content(200, a, "", "", true), content(200, b, "", "01", true), content(206, a, "bytes 2-3/4", "23", false),
+		}, "01", "cannot be continued"},
+		{"If-Range is not heeded", []http.HandlerFunc{content(200, a, "", "01", true), content(206, b, "bytes 2-3/4", "23", false)}, "01", "cannot be continued"},
+		{"only the end was missing", []http.HandlerFunc{content(200, a, "", "0123", true), content(416, a, "bytes */4", "", false)}, "0123", ""},
+		{"it was longer", []http.HandlerFunc{content(200, a, "", "0123", true), content(416, a, "bytes */3", "", false)}, "0123", "cannot be continued"},
+		{"no content", []http.HandlerFunc{content(204, a, "", "", false)}, "", "204 has not the content"},
+		{"a part that nobody asked for", []http.HandlerFunc{content(206, a, "bytes 2-3/4", "23", false)}, "", "206 has not the content"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			var got strings.Builder
+			_, err := retryhttp.Download(plainClient(t), atOnce(3), request(t, http.MethodGet, serve(t, tt.handlers...).URL, nil), &got)
+			assert.Equal(t, tt.want, got.String())
+			if tt.err == "" {
+				assert.NoError(t, err)
+			} else {
+				assert.ErrorContains(t, err, tt.err)
+			}
+		})
+	}
+	req := request(t, http.MethodGet, "http://127.0.0.1", nil)
+	for from, want := range map[string]string{"bytes=5-": "needs an If-Range", "bytes=-5-": "must be like"} {
+		req.Header.Set("Range", from)
+		_, err := retryhttp.Download(nil, nil, req, io.Discard)
+		assert.ErrorContains(t, err, want)
+	}
+	_, err := retryhttp.Download(nil, nil, req, nil)
+	assert.ErrorContains(t, err, "a writer")
+}
+
+// A 401 has had no effect, so a POST is sent again with another token.
+func TestUnauthorizedHadNoEffect(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(401), answer)
+	client := plainClient(t)
+	client.Transport = &retryhttp.Transport{Base: client.Transport, Policy: atOnce(2), ClassifyResponse: func(resp *http.Response) (v retry.Verdict) {
+		if resp.StatusCode == http.StatusUnauthorized {
+			v.Class = retry.Retryable
+		}
+		return v
+	}}
+	resp := testkit.Must(client.Post(s.URL, "text/plain", strings.NewReader("x")))(t)
+	require.NoError(t, resp.Body.Close())
+	assert.Equal(t, 200, resp.StatusCode)
 }

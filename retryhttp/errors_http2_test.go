@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -159,7 +160,7 @@ func dialClientConn(t *testing.T, addr string) clientConn {
 func onClientConns(t *testing.T, provoked *texts) {
 	t.Helper()
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		handle func(c *provoke.HTTP2Conn, went chan<- struct{})
 		gone   bool // before the second request
@@ -183,20 +184,18 @@ func onClientConns(t *testing.T, provoked *texts) {
 			c.Reset(c.Request(), provoke.RefusedStream)
 			close(went)
 		}, false, "REFUSED_STREAM", anew("http2_refused")},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			went := make(chan struct{})
 			s := provoke.ServeHTTP2(t, func(c *provoke.HTTP2Conn) { test.handle(c, went) })
 			conn := dialClientConn(t, s.Addr)
-			resp, err := conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil))
-			require.NoError(t, err)
+			resp := testkit.Must(conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil)))(t)
 			require.NoError(t, resp.Body.Close())
 			if test.gone {
 				eventually(t, "the end of the connection", went)
 			}
-			_, err = conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil))
+			_, err := conn.RoundTrip(request(t, http.MethodGet, s.URL(), nil))
 			require.ErrorContains(t, err, test.text)
 			provoked.add(err)
 			assert.Equal(t, test.want, retryhttp.Classify(err))
@@ -233,8 +232,7 @@ func goAwayBefore(t *testing.T) scene {
 		close(went)
 	}, provoke.OKEach)
 	base, url := provoke.HTTP2Transport(t), s.URL()
-	resp, err := (&http.Client{Transport: base}).Get(url)
-	require.NoError(t, err)
+	resp := testkit.Must((&http.Client{Transport: base}).Get(url))(t)
 	require.NoError(t, resp.Body.Close())
 	var once sync.Once
 	t.Cleanup(func() { once.Do(func() { close(goAway) }) })

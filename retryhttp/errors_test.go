@@ -117,7 +117,7 @@ func (tr *failure) attempts(t *testing.T, method string, seen bool) (attempts in
 	p := atOnce(2)
 	p.AttemptTimeout = tr.timeout
 	if seen {
-		p.Observer = &events
+		p.Observer = events.Observer()
 	}
 	c := client(t, s.base, p)
 	c.Transport.(*retryhttp.Transport).BufferBody = 1 << 10

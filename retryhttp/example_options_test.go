@@ -167,3 +167,28 @@ func ExampleProxyConnectError() {
 	client.CloseIdleConnections()
 	// Output:
 }
+
+// The server cuts the connection, and the next attempt asks for the rest.
+func ExampleDownload() {
+	requests := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"v1"`)
+		if requests++; requests == 1 {
+			w.Header().Set("Content-Length", "12")
+			_, _ = io.WriteString(w, "hello")
+			return
+		}
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader("hello, world"))
+	}))
+	defer server.Close()
+
+	req, err := http.NewRequest(http.MethodGet, server.URL, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	var file strings.Builder // usually an os.File
+	n, err := retryhttp.Download(nil, nil, req, &file)
+	fmt.Println(file.String(), n, requests, err)
+	// Output: hello, world 12 2 <nil>
+}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -105,16 +106,14 @@ func atOnce(attempts int) *retry.Policy {
 
 func request(t *testing.T, method, url string, body io.Reader, keysAndValues ...string) *http.Request {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, url, body)
-	require.NoError(t, err)
+	req := testkit.Must(http.NewRequestWithContext(t.Context(), method, url, body))(t)
 	req.Header = headers(keysAndValues...)
 	return req
 }
 
 func text(t *testing.T, resp *http.Response) string {
 	t.Helper()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := testkit.Must(io.ReadAll(resp.Body))(t)
 	require.NoError(t, resp.Body.Close())
 	return string(body)
 }
@@ -187,3 +186,5 @@ func eventually(t *testing.T, what string, ch <-chan struct{}) {
 		assert.Fail(t, "did not come", what)
 	}
 }
+
+func TestMain(m *testing.M) { testkit.NoLeaks(m) }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -21,8 +22,7 @@ func TestBudgetPerHost(t *testing.T) {
 	transport := &retryhttp.Transport{Base: base, Policy: atOnce(3)}
 	sent := func(url string) int {
 		before := *requests
-		resp, err := get(t, transport, url)
-		require.NoError(t, err)
+		resp := testkit.Must(get(t, transport, url))(t)
 		assert.Equal(t, 503, resp.StatusCode)
 		return *requests - before
 	}
@@ -45,7 +45,7 @@ func TestBudgetPerHost(t *testing.T) {
 // A host has one budget, however its name is spelled.
 func TestBudgetOfOneHostInManyForms(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		known  string
 		others []string
@@ -76,8 +76,7 @@ func TestBudgetOfOneHostInManyForms(t *testing.T) {
 			[]string{"http://" + strings.Repeat("a", 511) + "/"},
 		},
 		{"no name", "http:///", []string{"http://"}, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			base, requests := always(503)
@@ -118,8 +117,7 @@ func TestHostsAreSmall(t *testing.T) {
 		long := strings.Repeat("1", 32<<10)
 		before := liveHeap()
 		for i := range 300 {
-			_, err := get(t, transport, fmt.Sprintf(format, i, long))
-			require.NoError(t, err)
+			testkit.Must(get(t, transport, fmt.Sprintf(format, i, long)))(t)
 		}
 		assert.Less(t, int64(liveHeap()-before), int64(2<<20), "%s: 9 MB were sent", name)
 		runtime.KeepAlive(transport)
@@ -140,18 +138,15 @@ func TestBudgetOfAHostInUse(t *testing.T) {
 	t.Parallel()
 	base, requests := always(503)
 	transport := &retryhttp.Transport{Base: base, Policy: atOnce(4)}
-	_, err := get(t, transport, "http://a/")
-	require.NoError(t, err)
+	testkit.Must(get(t, transport, "http://a/"))(t)
 	require.Equal(t, 4, *requests)
 	for i := range 5000 {
 		if i%500 == 0 {
 			before := *requests
-			_, err := get(t, transport, "http://a/")
-			require.NoError(t, err)
+			testkit.Must(get(t, transport, "http://a/"))(t)
 			require.Equal(t, 1, *requests-before, i)
 		}
-		_, err := get(t, transport, fmt.Sprint("http://many-", i))
-		require.NoError(t, err)
+		testkit.Must(get(t, transport, fmt.Sprint("http://many-", i)))(t)
 	}
 }
 
@@ -171,18 +166,15 @@ func TestBudgetIsRefilled(t *testing.T) {
 			return &http.Response{StatusCode: status, Body: http.NoBody, Request: req}, nil
 		}))
 		transport := &retryhttp.Transport{Base: base, Policy: atOnce(9)}
-		_, err := get(t, transport, "stub://a/")
-		require.NoError(t, err)
+		testkit.Must(get(t, transport, "stub://a/"))(t)
 		assert.Equal(t, 9, requests, "the reserve is enough for one request")
 		status = test.status
 		for range 20 {
-			_, err := get(t, transport, "stub://a/")
-			require.NoError(t, err)
+			testkit.Must(get(t, transport, "stub://a/"))(t)
 		}
 		assert.Equal(t, 29, requests)
 		status = 503
-		_, err = get(t, transport, "stub://a/")
-		require.NoError(t, err)
+		testkit.Must(get(t, transport, "stub://a/"))(t)
 		want := 30
 		if test.pays {
 			want += 2 // 20 × 0.1
@@ -197,8 +189,7 @@ func TestReserve(t *testing.T) {
 	for attempts, want := range map[int]int{0: 3, 1: 1, 2: 2, 5: 5, 11: 11, 12: 11, retry.Unlimited: 11} {
 		base, requests := always(503)
 		p := atOnce(attempts)
-		_, err := get(t, &retryhttp.Transport{Base: base, Policy: p}, "http://a/")
-		require.NoError(t, err)
+		testkit.Must(get(t, &retryhttp.Transport{Base: base, Policy: p}, "http://a/"))(t)
 		assert.Equal(t, want, *requests, "%d attempts", attempts)
 	}
 }
@@ -209,8 +200,7 @@ func TestBudgetChoice(t *testing.T) {
 	send := func(transport *retryhttp.Transport) int {
 		*requests = 0
 		for range 2 {
-			_, err := get(t, transport, "http://a/")
-			require.NoError(t, err)
+			testkit.Must(get(t, transport, "http://a/"))(t)
 		}
 		return *requests
 	}

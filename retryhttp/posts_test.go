@@ -143,11 +143,11 @@ func TestPostsThroughALiar(t *testing.T) {
 			p := atOnce(5)
 			p.AttemptTimeout = 50 * time.Millisecond
 			var attempts atomic.Int64
-			p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 				if e.Kind != retry.Retrying {
 					attempts.Add(int64(e.Attempt))
 				}
-			})
+			}}
 			c := client(t, base, p)
 			next := make(chan int)
 			var workers sync.WaitGroup

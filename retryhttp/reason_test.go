@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -179,8 +180,7 @@ func zipped(t *testing.T, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, err := io.WriteString(w, text)
-	require.NoError(t, err)
+	testkit.Must(io.WriteString(w, text))(t)
 	require.NoError(t, w.Close())
 	return b.Bytes()
 }
@@ -208,8 +208,7 @@ func TestBodiesDecide(t *testing.T) {
 			c := client(t, nil, &retry.Policy{MaxAttempts: 2, Clock: clock, MaxRetryAfter: time.Hour, Backoff: retry.Constant(0)})
 			transport := c.Transport.(*retryhttp.Transport)
 			transport.BodyHints = true
-			resp, err := c.Get(s.URL)
-			require.NoError(t, err)
+			resp := testkit.Must(c.Get(s.URL))(t)
 			assert.EqualValues(t, want, s.requests.Load())
 			assert.Equal(t, reason.body, text(t, resp))
 			v := retryhttp.ClassifyResponse(resp, time.Now())
@@ -221,10 +220,9 @@ func TestBodiesDecide(t *testing.T) {
 			}
 
 			transport.BodyHints = false
-			err = retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
+			err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
 			assert.EqualValues(t, 2*want, s.requests.Load(), "Do reads it anyway")
-			var failed *retryhttp.StatusError
-			require.ErrorAs(t, err, &failed)
+			failed := testkit.As[*retryhttp.StatusError](t, err)
 			assert.Equal(t, reason.body, string(failed.Body))
 			if reason.class == retry.Final {
 				assert.Equal(t, retry.Final, retry.Classify(err).Class, "a policy around Do does not repeat it")
@@ -365,13 +363,11 @@ func TestBodiesWithoutEnd(t *testing.T) {
 			t.Parallel()
 			body := &trickle{parts: []string{first, strings.Repeat("x", 1000)}}
 			transport := refusing(headers("Content-Type", "application/json"), body)
-			resp, err := get(t, transport, "http://a/")
-			require.NoError(t, err)
+			resp := testkit.Must(get(t, transport, "http://a/"))(t)
 			assert.Less(t, body.reads, 200, "64 KiB at most")
 			want := first + strings.Repeat("x", 100_000)
 			got := make([]byte, len(want))
-			_, err = io.ReadFull(resp.Body, got)
-			require.NoError(t, err)
+			testkit.Must(io.ReadFull(resp.Body, got))(t)
 			assert.Equal(t, want, string(got))
 			require.NoError(t, resp.Body.Close())
 		})
@@ -383,8 +379,7 @@ func TestBodiesThatComeLate(t *testing.T) {
 	t.Parallel()
 	body := &trickle{parts: []string{`{"code":"insuffi`, `cient_quota"}`}, err: io.EOF, pause: make(chan struct{})}
 	began := time.Now()
-	resp, err := get(t, refusing(headers("Content-Type", "application/json"), body), "http://a/")
-	require.NoError(t, err)
+	resp := testkit.Must(get(t, refusing(headers("Content-Type", "application/json"), body), "http://a/"))(t)
 	assert.Less(t, time.Since(began), 10*time.Second)
 	close(body.pause)
 	assert.Equal(t, `{"code":"insufficient_quota"}`, text(t, resp))
@@ -396,8 +391,7 @@ func TestBodiesThatBreakOff(t *testing.T) {
 	broken := errors.New("broken off")
 	for _, kind := range []string{"application/json", "text/xml"} {
 		body := &trickle{parts: []string{`{"code":"insufficient_quota"`}, err: broken}
-		resp, err := get(t, refusing(headers("Content-Type", kind), body), "http://a/")
-		require.NoError(t, err)
+		resp := testkit.Must(get(t, refusing(headers("Content-Type", kind), body), "http://a/"))(t)
 		got, err := io.ReadAll(resp.Body)
 		require.ErrorIs(t, err, broken)
 		assert.JSONEq(t, `{"code":"insufficient_quota"}`, string(got)+"}")
@@ -413,8 +407,7 @@ func (panicking) Close() error             { return nil }
 
 func TestBodiesThatPanic(t *testing.T) {
 	t.Parallel()
-	resp, err := get(t, refusing(headers("Content-Type", "application/json"), panicking{}), "http://a/")
-	require.NoError(t, err)
+	resp := testkit.Must(get(t, refusing(headers("Content-Type", "application/json"), panicking{}), "http://a/"))(t)
 	assert.PanicsWithValue(t, "body", func() { _, _ = resp.Body.Read(nil) })
 	require.NoError(t, resp.Body.Close())
 }

@@ -15,11 +15,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -156,8 +158,7 @@ func TestBodies(t *testing.T) {
 				transport := &retryhttp.Transport{
 					Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget, BufferBody: kind.limit, AttemptHeader: "X-Attempt",
 				}
-				resp, err := transport.RoundTrip(req)
-				require.NoError(t, err)
+				resp := testkit.Must(transport.RoundTrip(req))(t)
 				want := "status 200"
 				if kind.sent == 1 {
 					want = "status 429"
@@ -192,7 +193,7 @@ func TestBodyIsClosed(t *testing.T) {
 			_ = req.Body.Close()
 		}
 	}
-	bases := map[string]struct {
+	for name, test := range map[string]struct {
 		base   roundTripper
 		panics bool
 		done   bool // the context is, before
@@ -221,8 +222,7 @@ func TestBodyIsClosed(t *testing.T) {
 			panic(errBase)
 		}},
 		"is not asked": {done: true, base: func(*http.Request) (*http.Response, error) { return nil, errBase }},
-	}
-	for name, test := range bases {
+	} {
 		for _, kind := range bodyKinds {
 			t.Run(name+", "+kind.name, func(t *testing.T) {
 				t.Parallel()
@@ -274,8 +274,7 @@ func TestGetBodyFailsLater(t *testing.T) {
 	}
 	_, err := client(t, nil, atOnce(5)).Do(req)
 	require.ErrorIs(t, err, errGone)
-	var status *retryhttp.StatusError
-	require.ErrorAs(t, err, &status)
+	_ = testkit.As[*retryhttp.StatusError](t, err)
 	assert.EqualValues(t, 2, s.requests.Load())
 }
 
@@ -337,8 +336,7 @@ func TestBodyIsStillBeingSent(t *testing.T) {
 			req.ContentLength = int64(len(large))
 			base, _ := toOK(t)
 			transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), Budget: retryhttp.NoBudget, BufferBody: limit}
-			resp, err := transport.RoundTrip(req)
-			require.NoError(t, err)
+			resp := testkit.Must(transport.RoundTrip(req))(t)
 			assert.Equal(t, 200, resp.StatusCode)
 			assert.Empty(t, text(t, resp))
 			assert.True(t, bytes.Equal(large, received), "%d bytes", len(received))
@@ -369,8 +367,7 @@ func TestTrailerOfEachAttempt(t *testing.T) {
 		}))), nil
 	}
 	req.Body, _ = req.GetBody()
-	resp, err := client(t, nil, atOnce(3)).Do(req)
-	require.NoError(t, err)
+	resp := testkit.Must(client(t, nil, atOnce(3)).Do(req))(t)
 	assert.Empty(t, text(t, resp))
 	slices.Sort(sums)
 	assert.Len(t, slices.Compact(sums), 3)
@@ -408,8 +405,7 @@ func TestOldBodyTakesNothing(t *testing.T) {
 			req := request(t, http.MethodPut, "http://127.0.0.1", nil)
 			req.Body = body.orReader(limit)
 			transport := &retryhttp.Transport{Base: base, Policy: atOnce(2), Budget: retryhttp.NoBudget, BufferBody: limit}
-			resp, err := transport.RoundTrip(req)
-			require.NoError(t, err)
+			resp := testkit.Must(transport.RoundTrip(req))(t)
 			assert.Equal(t, http.StatusOK, resp.StatusCode)
 			assert.EqualValues(t, 1, body.closed.Load())
 		})
@@ -420,29 +416,32 @@ func TestOldBodyTakesNothing(t *testing.T) {
 // is decided on already. That must not go on in the middle of the body.
 func TestBufferOverflowsLate(t *testing.T) {
 	t.Parallel()
-	chunks := make(chan string)
-	body := &onceBody{Reader: chanReader(chunks)}
-	var wg sync.WaitGroup
-	attempts := 0
-	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		attempts++
-		if attempts == 1 {
-			wg.Go(func() { _, _ = io.ReadFull(req.Body, make([]byte, 8)) })
-			chunks <- "1234" // the reader has asked for it
-			return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
-		}
-		wg.Go(func() { chunks <- "5678" })
-		read, err := io.ReadAll(req.Body)
-		assert.Empty(t, read)
-		assert.NoError(t, req.Body.Close())
-		return nil, err
+	synctest.Test(t, func(t *testing.T) {
+		chunks := make(chan string)
+		body := &onceBody{Reader: chanReader(chunks)}
+		var wg sync.WaitGroup
+		attempts := 0
+		base := roundTripper(func(req *http.Request) (*http.Response, error) {
+			attempts++
+			if attempts == 1 {
+				wg.Go(func() { _, _ = io.ReadFull(req.Body, make([]byte, 8)) })
+				chunks <- "1234"
+				synctest.Wait() // the reader asks for more
+				return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+			}
+			wg.Go(func() { chunks <- "5678" })
+			read, err := io.ReadAll(req.Body)
+			assert.Empty(t, read)
+			assert.NoError(t, req.Body.Close())
+			return nil, err
+		})
+		transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), BufferBody: 6}
+		_, err := transport.RoundTrip(request(t, http.MethodPut, "http://h", body))
+		require.ErrorContains(t, err, "cannot send the body again")
+		assert.Equal(t, 2, attempts)
+		wg.Wait()
+		assert.EqualValues(t, 1, body.closed.Load())
 	})
-	transport := &retryhttp.Transport{Base: base, Policy: atOnce(3), BufferBody: 6}
-	_, err := transport.RoundTrip(request(t, http.MethodPut, "http://h", body))
-	require.ErrorContains(t, err, "cannot send the body again")
-	assert.Equal(t, 2, attempts)
-	wg.Wait()
-	assert.EqualValues(t, 1, body.closed.Load())
 }
 
 // chanReader reads what is sent.

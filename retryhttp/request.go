@@ -5,8 +5,6 @@ import (
 	"crypto/rand"
 	"net/http"
 	"strconv"
-
-	"github.com/seed-5ff3c98e/retry"
 )
 
 // Idempotent reports whether a request may be sent again even if it had an
@@ -92,8 +90,7 @@ func (c *call) request(ctx context.Context) (*http.Request, error) {
 
 // derives reports whether an attempt may have a context of its own.
 func (c *call) derives() bool {
-	_, traced := c.Policy.Observer.(retry.AttemptObserver)
-	return traced || c.limited()
+	return c.Policy.Observer != nil && c.Policy.Observer.Attempt != nil || c.limited()
 }
 
 // limited reports whether the context of an attempt may have a timeout.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -29,15 +32,14 @@ import (
 func TestNothingIsSentBeforeTheFirstField(t *testing.T) {
 	t.Parallel()
 	big := strings.Repeat("x", 10_000)
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		change func(*http.Request)
 	}{
 		{"short", func(*http.Request) {}},
 		{"long field", func(req *http.Request) { req.Header.Set("X", big) }},
 		{"long URL", func(req *http.Request) { req.URL.RawQuery = big }},
-	}
-	for _, test := range tests {
+	} {
 		for version, set := range map[string]func(*testing.T) (*http.Transport, string){"HTTP/1": toOK, "HTTP/2": toH2(provoke.OKEach)} {
 			t.Run(version+", "+test.name, func(t *testing.T) {
 				t.Parallel()
@@ -59,8 +61,7 @@ func TestNothingIsSentBeforeTheFirstField(t *testing.T) {
 				req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 					WroteHeaderField: func(string, []string) { encoded.Store(true) },
 				}))
-				resp, err := base.RoundTrip(req)
-				require.NoError(t, err)
+				resp := testkit.Must(base.RoundTrip(req))(t)
 				require.NoError(t, resp.Body.Close())
 				assert.NotZero(t, requests.Load())
 			})
@@ -128,7 +129,7 @@ func TestHooksThatFail(t *testing.T) {
 				})
 				var events retrytest.Recorder
 				p := atOnce(3)
-				p.Observer = &events
+				p.Observer = events.Observer()
 				_, err := client(t, base, p).Do(request(t, method, "http://127.0.0.1:1", strings.NewReader("hello")))
 				require.ErrorIs(t, err, errTunnel)
 				require.ErrorIs(t, err, retry.StopAttempts)
@@ -198,8 +199,7 @@ func TestIdempotencyKeyWithoutValue(t *testing.T) {
 	s := serve(t, status(500), status(200))
 	req := request(t, http.MethodPost, s.URL, nil)
 	req.Header["Idempotency-Key"] = []string{}
-	resp, err := client(t, nil, atOnce(2)).Do(req)
-	require.NoError(t, err)
+	resp := testkit.Must(client(t, nil, atOnce(2)).Do(req))(t)
 	assert.Equal(t, "status 200", text(t, resp))
 }
 
@@ -219,8 +219,7 @@ func TestIdempotencyKeyOption(t *testing.T) {
 	send := func(method, path string, header ...string) {
 		req := request(t, method, s.URL+path, strings.NewReader("hello"), header...)
 		before := len(req.Header)
-		resp, err := c.Do(req)
-		require.NoError(t, err)
+		resp := testkit.Must(c.Do(req))(t)
 		require.NoError(t, resp.Body.Close())
 		assert.Len(t, req.Header, before, "the caller's request stays as it is")
 	}
@@ -241,4 +240,126 @@ func TestIdempotencyKeyOption(t *testing.T) {
 	transport.IdempotencyKey = func(*http.Request) string { return "" }
 	send("POST", "/none")
 	assert.Equal(t, []string{""}, keys["POST/none"])
+}
+
+// What Prepare adds goes to the server that the caller has named, and to no other one.
+func TestPrepareOfRedirects(t *testing.T) {
+	t.Parallel()
+	for hops, signed := range map[string]string{ // of each hop
+		"http://a/1 http://a/2 http://A:80/3": "yes,yes,yes",
+		"http://a/1 https://a/2 http://a/3":   "yes,yes,no",
+		"http://a/1 http://b/2 http://a/3":    "yes,no,no", // b has chosen the way back
+		"http://a/1 http://sub.a/2":           "yes,no",
+		"http://a/1 http://a:81/2":            "yes,no",
+		"https://a/1 http://a/2":              "yes,no",
+		"http://a:1/1 https://a:2/2":          "yes,no",
+		"http://[::1]/1 http://[::1%25a]/2":   "yes,no",
+	} {
+		for _, do := range []bool{false, true} {
+			urls, seen := strings.Fields(hops), []string(nil)
+			base := roundTripper(func(req *http.Request) (*http.Response, error) {
+				assert.Equal(t, urls[len(seen)], req.URL.String())
+				seen = append(seen, "no")
+				if req.Header.Get("X-Signature") == req.URL.Path {
+					seen[len(seen)-1] = "yes"
+				} else {
+					assert.Empty(t, req.Header.Get("X-Signature"), "of another request")
+				}
+				resp := &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}
+				if len(urls) > 2 { // some set it, some do not
+					resp.Request = req
+				}
+				if len(seen) < len(urls) {
+					resp.StatusCode, resp.Header = http.StatusFound, headers("Location", urls[len(seen)])
+				}
+				return resp, nil
+			})
+			sign := func(req *http.Request) error { req.Header.Set("X-Signature", req.URL.Path); return nil }
+			client := &http.Client{Transport: &retryhttp.Transport{Base: base, Prepare: sign, Policy: atOnce(1)}}
+			req := request(t, http.MethodGet, urls[0], nil)
+			if do {
+				require.NoError(t, retryhttp.Do(client, nil, req, func(*http.Response) error { return nil }), hops)
+			} else {
+				resp, err := client.Do(req)
+				require.NoError(t, err, hops)
+				require.NoError(t, resp.Body.Close())
+			}
+			assert.Equal(t, signed, strings.Join(seen, ","), "%s, Do: %v", hops, do)
+			assert.Empty(t, req.Header)
+		}
+	}
+}
+
+// A redirect that cannot be prepared was sent before, so it is not certain that nothing happened.
+func TestPrepareOfARedirectFails(t *testing.T) {
+	t.Parallel()
+	for path, attempts := range map[string]int{"/first": 3, "/second": 1} {
+		n := 0
+		client := &http.Client{Transport: &retryhttp.Transport{
+			Base: roundTripper(func(req *http.Request) (*http.Response, error) {
+				return &http.Response{
+					StatusCode: http.StatusTemporaryRedirect, Header: headers("Location", "/second"), Body: http.NoBody, Request: req,
+				}, nil
+			}),
+			Policy: atOnce(3), Budget: retryhttp.NoBudget,
+			Prepare: func(req *http.Request) error {
+				if req.URL.Path != path {
+					return nil
+				}
+				n++
+				return context.DeadlineExceeded
+			},
+		}}
+		err := retryhttp.Do(client, nil, request(t, http.MethodPost, "http://a/first", nil), func(*http.Response) error { return nil })
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, attempts, n, path)
+	}
+}
+
+// A RoundTripper must not change the request that it gets. One that does changes the
+// caller's, as it would without a Transport, and spoils no retry.
+func TestRequestIsRestored(t *testing.T) {
+	t.Parallel()
+	spoilers := map[string]func(*http.Request){
+		"nothing":        func(*http.Request) {},
+		"a field":        func(req *http.Request) { req.Header.Set("A", "9") },
+		"a value":        func(req *http.Request) { req.Header["A"][0] = "9" },
+		"another value":  func(req *http.Request) { req.Header.Add("A", "9") },
+		"a field more":   func(req *http.Request) { req.Header.Set("Z", "9") },
+		"a field less":   func(req *http.Request) { req.Header.Del("A") },
+		"an empty field": func(req *http.Request) { req.Header["Nil"] = []string{} },
+		"no header":      func(req *http.Request) { req.Header = nil },
+		"the URL":        func(req *http.Request) { req.URL.Path = "/9" },
+		"another URL":    func(req *http.Request) { req.URL = &url.URL{Scheme: "http", Host: "9"} },
+		"no URL":         func(req *http.Request) { req.URL = nil },
+		"the host":       func(req *http.Request) { req.Host = "9" },
+		"the method":     func(req *http.Request) { req.Method = http.MethodDelete },
+		"the length":     func(req *http.Request) { req.ContentLength = 9 },
+	}
+	for name, spoil := range spoilers {
+		for _, method := range []string{http.MethodGet, http.MethodPut} {
+			t.Run(name+", "+method, func(t *testing.T) {
+				t.Parallel()
+				var seen []string
+				base := roundTripper(func(req *http.Request) (*http.Response, error) {
+					body := testkit.Must(io.ReadAll(req.Body))(t)
+					seen = append(seen, fmt.Sprintf("%s %v %s %v %d %s", req.Method, req.URL, req.Host, req.Header, req.ContentLength, body))
+					spoil(req)
+					return &http.Response{StatusCode: http.StatusServiceUnavailable, Body: http.NoBody}, nil
+				})
+				req := request(t, method, "http://a/b?c", strings.NewReader("hello"), "A", "1", "A", "2", "B", "3")
+				req.Header["Nil"] = nil
+				if method == http.MethodGet {
+					req.Body, req.GetBody, req.ContentLength = http.NoBody, nil, 0
+				}
+				transport := &retryhttp.Transport{Base: base, Policy: atOnce(4), Budget: retryhttp.NoBudget}
+				resp := testkit.Must(transport.RoundTrip(req))(t)
+				require.NoError(t, resp.Body.Close())
+				require.Len(t, seen, 4)
+				for _, attempt := range seen {
+					assert.Equal(t, seen[0], attempt)
+				}
+			})
+		}
+	}
 }

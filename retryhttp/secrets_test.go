@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retryslog"
 )
@@ -54,7 +55,7 @@ func (p *told) request(base http.RoundTripper, method, target string) {
 	var logged bytes.Buffer
 	policy := atOnce(2)
 	policy.Observer = retry.Observers(
-		retry.ObserverFunc(func(_ context.Context, e retry.Event) { p.tell("event "+e.Kind.String(), e.Err) }),
+		&retry.Observer{Event: func(_ context.Context, e retry.Event) { p.tell("event "+e.Kind.String(), e.Err) }},
 		retryslog.New(slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: retryslog.Off})), nil),
 	)
 	transport := &retryhttp.Transport{Base: base, Policy: policy}
@@ -192,8 +193,7 @@ func TestSecretsOfProxies(t *testing.T) {
 		t.Run(fmt.Sprint(code), func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, status(code, "Proxy-Authenticate", "Basic realm=s3cret"))
-			proxy, err := url.Parse(s.URL)
-			require.NoError(t, err)
+			proxy := testkit.Must(url.Parse(s.URL))(t)
 			proxy.User, proxy.RawQuery = url.UserPassword("user", "s3cret"), "t0ken"
 			base := provoke.Transport(t, &http.Transport{
 				Proxy: http.ProxyURL(proxy), OnProxyConnectResponse: retryhttp.ProxyConnectError,
@@ -203,5 +203,81 @@ func TestSecretsOfProxies(t *testing.T) {
 			p.check("RoundTrip", "RoundTrip, StatusError", "client, redacted", "Do", "log")
 			assert.Contains(t, p.texts["RoundTrip"], "CONNECT "+s.URL)
 		})
+	}
+}
+
+func TestRedact(t *testing.T) {
+	t.Parallel()
+	assert.NoError(t, retryhttp.Redact(nil))
+	plain := fmt.Errorf("x: %w", io.EOF)
+	assert.Same(t, plain, retryhttp.Redact(plain))
+
+	err := retryhttp.Redact(&url.Error{Op: "Get", URL: "http://user:pass@h/p?token=t0ken", Err: context.DeadlineExceeded})
+	require.EqualError(t, err, `Get "http://h/p?token=***": context deadline exceeded`)
+	e := testkit.As[*url.Error](t, err)
+	assert.True(t, e.Timeout())
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+
+	wrapped := fmt.Errorf("fetch: %w", &url.Error{Op: "Get", URL: "http://user:pass@h/p?token=t0ken", Err: io.EOF})
+	err = retryhttp.Redact(wrapped)
+	require.EqualError(t, err, `fetch: Get "http://h/p?token=***": EOF`)
+	assert.ErrorIs(t, err, io.EOF)
+}
+
+func TestSecretsOfTheCallersOwnErrors(t *testing.T) {
+	t.Parallel()
+	s := serve(t, status(200))
+	err := retryhttp.Do(plainClient(t), atOnce(3), request(t, http.MethodGet, s.URL+"/?token=s3cret", nil), func(resp *http.Response) error {
+		return errors.New("cannot decode " + resp.Request.URL.String())
+	})
+	require.EqualError(t, err, "cannot decode "+s.URL+"/?token=***")
+
+	req := request(t, http.MethodPut, serve(t, status(503)).URL, strings.NewReader("x"))
+	req.GetBody = func() (io.ReadCloser, error) { return nil, errors.New("open http://u:s3cret@h/") }
+	_, err = (&retryhttp.Transport{Policy: atOnce(3)}).RoundTrip(req)
+	require.ErrorContains(t, err, "open http://h/")
+	assert.NotContains(t, err.Error(), "s3cret")
+}
+
+// The log says once per Transport that its own budget refuses retries, and nothing where the
+// caller has taken over: with an Observer, with a Budget of its own, with Do.
+func TestWarning(t *testing.T) { //nolint:paralleltest // slog.Default is shared
+	original := slog.Default()
+	t.Cleanup(func() { slog.SetDefault(original) })
+	none := func(*http.Request) retry.Throttle { return &retry.Budget{Reserve: retry.NoReserve} }
+	for name, test := range map[string]struct {
+		transport *retryhttp.Transport
+		budget    retry.Throttle
+		observed  bool
+		status    int
+		want      int
+	}{
+		"the budget of the host":  {&retryhttp.Transport{}, nil, false, 503, 1},
+		"no budget":               {&retryhttp.Transport{Budget: retryhttp.NoBudget}, nil, false, 503, 0},
+		"a Budget of the policy":  {&retryhttp.Transport{}, none(nil), false, 503, 0},
+		"a Budget of a Transport": {&retryhttp.Transport{Budget: none}, nil, false, 503, 0},
+		"an Observer":             {&retryhttp.Transport{}, nil, true, 503, 0},
+		"what is never retried":   {&retryhttp.Transport{}, nil, false, 404, 0},
+	} {
+		var log strings.Builder
+		slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+		base, _ := always(test.status)
+		p := atOnce(3)
+		p.Budget = test.budget
+		if test.observed {
+			p.Observer = &retry.Observer{Event: func(context.Context, retry.Event) {}}
+		}
+		test.transport.Base, test.transport.Policy = base, p
+		for range 5 {
+			testkit.Must(get(t, test.transport, "http://user:secret@host/secret?secret"))(t)
+		}
+		require.Error(t, retryhttp.Do(&http.Client{Transport: test.transport}, nil, request(t, "GET", "http://host2/", nil), nothing))
+		assert.Equal(t, test.want, strings.Count(log.String(), "\n"), "%s: %s", name, log.String())
+		if test.want > 0 {
+			assert.Contains(t, log.String(), "level=WARN")
+			assert.Contains(t, log.String(), "docs/why.md")
+			assert.Contains(t, log.String(), "host=http://host\n")
+		}
+		assert.NotContains(t, log.String(), "secret")
 	}
 }

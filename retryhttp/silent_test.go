@@ -115,7 +115,7 @@ func byTransport(t *testing.T, transport *retryhttp.Transport) int {
 func byDo(t *testing.T, transport *retryhttp.Transport) (attempts int) {
 	t.Helper()
 	p := *transport.Policy
-	p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { attempts = e.Attempt })
+	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 	err := retryhttp.Do(&http.Client{Transport: transport}, &p, request(t, http.MethodGet, silentURL, nil), nothing)
 	require.NoError(t, err)
 	return attempts
@@ -125,7 +125,7 @@ func byDo(t *testing.T, transport *retryhttp.Transport) (attempts int) {
 func byDoAlone(t *testing.T, transport *retryhttp.Transport) (attempts int) {
 	t.Helper()
 	p := *transport.Policy
-	p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) { attempts = e.Attempt })
+	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 	client := &http.Client{Transport: transport.Base, Timeout: p.AttemptTimeout}
 	p.AttemptTimeout = 0
 	require.NoError(t, retryhttp.Do(client, &p, request(t, http.MethodGet, silentURL, nil), nothing))
@@ -194,6 +194,7 @@ func TestSilentConnections(t *testing.T) {
 			together.Go(func() { assert.Equal(t, 1, byTransport(t, transport)) })
 		}
 		together.Wait()
+		synctest.Wait() // until net/http takes the connections for idle
 		require.EqualValues(t, 10, s.dials.Load())
 		s.forget()
 		assert.Equal(t, 2, byTransport(t, transport))
@@ -209,12 +210,14 @@ func TestSilentTogether(t *testing.T) {
 		transport := &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}
 		defer transport.CloseIdleConnections()
 		byTransport(t, transport)
+		synctest.Wait() // until net/http takes the connection for idle
 		s.forget()
 		var together sync.WaitGroup
 		for range 100 {
 			together.Go(func() { assert.Equal(t, 2, byTransport(t, transport)) })
 		}
 		together.Wait()
+		synctest.Wait() // until net/http takes the connection for idle
 		dials := s.dials.Load()
 		assert.Equal(t, 1, byTransport(t, transport))
 		assert.Equal(t, dials, s.dials.Load())
@@ -251,6 +254,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 		transport := &retryhttp.Transport{Base: base, Policy: p}
 		defer transport.CloseIdleConnections()
 		first := connOf(t, transport)
+		synctest.Wait() // until net/http takes the connection for idle
 		var beside sync.WaitGroup
 		beside.Go(func() {
 			_, err := transport.RoundTrip(request(t, http.MethodGet, silentURL, nil))
@@ -281,6 +285,7 @@ func TestCanceledIsNotSilent(t *testing.T) {
 		p.AttemptTimeout = time.Minute
 		transport := &retryhttp.Transport{Base: base, Policy: p}
 		byTransport(t, transport)
+		synctest.Wait() // until net/http takes the connection for idle
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(time.Millisecond, cancel)
 		_, err := transport.RoundTrip(request(t, http.MethodGet, silentURL, nil).WithContext(ctx))

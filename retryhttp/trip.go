@@ -66,7 +66,12 @@ func Attempts(resp *http.Response) int {
 // false if the body of the request could not be read again. It is read from the context
 // of resp.Request. [Why] has the reason.
 func GaveUp(resp *http.Response) bool {
-	_, gaveUp := told(resp).why.(*retry.Error) //nolint:errorlint // the call's own
+	return whyGaveUp(resp) != nil
+}
+
+// whyGaveUp returns the error of a Transport that has returned resp because it gave up, or nil.
+func whyGaveUp(resp *http.Response) *retry.Error {
+	gaveUp, _ := told(resp).why.(*retry.Error) //nolint:errorlint // the call's own
 	return gaveUp
 }
 

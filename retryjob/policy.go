@@ -36,7 +36,7 @@ func PolicyFor(kind string, p *retry.Policy, own func(kind string) (*retry.Polic
 	}
 }
 
-// longestStart is the longest wait after retry.MarkNotStarted.
+// longestStart is the longest wait after MarkNotStarted.
 const longestStart = 10 * time.Minute
 
 // Early returns wait, which is how much too early the job is by a due time that is stored

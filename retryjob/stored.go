@@ -100,7 +100,8 @@ type Stored struct {
 	Protocol retry.Classifier
 
 	// Quota is used if the Policy has none, such as one for each tenant. Turn is the turn of
-	// the attempt, if the worker has taken it from the Quota already.
+	// the attempt, if the worker has taken it from the Quota already: with a PolicyFor, from that
+	// of Policy or from Quota. If PolicyFor exchanges that one for another, the turn goes back.
 	Quota retry.Pacer
 	Turn  retry.Turn
 
@@ -114,7 +115,7 @@ type Stored struct {
 	Lost int
 
 	// Err is the error of the work, or nil after a success. If the job was handed back
-	// before its attempt, Err is the cause of the context, or a [*retry.HeldError] if its turn has not come.
+	// before its attempt, Err is the cause of the context, or a [*HeldError] if its turn has not come.
 	// After [Refused] it is the error of PolicyFor, also while the worker stops, or the error of
 	// the work.
 	Err error
@@ -177,16 +178,10 @@ func (s *Stored) begin(ctx context.Context) bool {
 	s.bound()
 	p, err := s.policy()
 	if err != nil {
-		if s.Turn != 0 && p.Quota != nil {
-			p.Quota.Return(p, s.Turn, 1)
-		}
 		s.handBack(Refused, NoPolicy, handover, err)
 		return false
 	}
 	s.Policy, c.Policy = p, p
-	if p.Quota == nil { // the turn is of a policy that was exchanged
-		s.Turn = 0
-	}
 	var now time.Time // which matters only since First
 	if !c.State.First.IsZero() {
 		if now = s.now(); c.State.First.After(now) {
@@ -203,17 +198,26 @@ func (s *Stored) begin(ctx context.Context) bool {
 		s.State, c.Last = c.State, nil // ErrLost says nothing about this attempt
 		return true
 	case c.Err() == nil:
-		s.handBack(Handed, Held, c.Delay(), &retry.HeldError{For: c.Delay()})
+		s.handBack(Handed, Held, c.Delay, &HeldError{For: c.Delay})
 	default:
 		s.decided(retry.Decision{Stop: retry.StopTimeout, Err: c.Err()}) // it has run out since
 	}
 	return false
 }
 
-// policy returns the policy of the job.
+// policy returns the policy of the job. A turn of another Quota than that of the policy goes back.
 func (s *Stored) policy() (*retry.Policy, error) {
+	given := s.Quota
+	if s.Policy != nil && s.Policy.Quota != nil {
+		given = s.Policy.Quota
+	}
 	p, err := PolicyFor(s.Kind, s.Policy, s.PolicyFor)
-	return calls.Paced(cmp.Or(p, zeroPolicy), s.Quota), err
+	p = calls.Paced(cmp.Or(p, zeroPolicy), s.Quota)
+	if s.Turn != 0 && given != nil && (err != nil || given != p.Quota) {
+		given.Return(s.Policy, s.Turn, 1)
+		s.Turn = 0
+	}
+	return p, err
 }
 
 // take begins the attempt with its turn, if the worker has taken it.
@@ -224,7 +228,7 @@ func (s *Stored) take(ctx context.Context) bool {
 
 // returnTurn returns the turn that the worker has taken, because nothing will be sent.
 func (s *Stored) returnTurn() {
-	if s.Turn != 0 {
+	if s.Turn != 0 && s.Policy.Quota != nil {
 		s.Policy.Quota.Return(s.Policy, s.Turn, 1)
 	}
 }
@@ -362,7 +366,7 @@ func (s *Stored) Tell(ctx context.Context) (err error) {
 	p, d := cmp.Or(s.Policy, zeroPolicy), &s.Decision
 	none := s.outcome == 0 && !d.Retry && d.Err == nil
 	handed := d.Retry && (s.outcome == Handed || s.outcome == Refused)
-	if s.told || none || handed || p.Observer == nil {
+	if s.told || none || handed || p.Observer == nil || p.Observer.Event == nil {
 		return nil
 	}
 	s.told = true
@@ -383,7 +387,7 @@ func (s *Stored) Tell(ctx context.Context) (err error) {
 	if first := d.State.First; !first.IsZero() {
 		e.Elapsed = max(s.now().Sub(first), 0)
 	}
-	p.Observer.Observe(ctx, e)
+	p.Observer.Event(ctx, e)
 	return nil
 }
 

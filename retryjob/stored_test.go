@@ -31,7 +31,7 @@ func TestStoredOutcomes(t *testing.T) {
 	state := retry.State{Failures: 1, First: firstAttempt}
 	failed := state
 	failed.Failures++
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		ctx     context.Context //nolint:containedctx // how it ends
 		err     error
@@ -45,8 +45,7 @@ func TestStoredOutcomes(t *testing.T) {
 		{"again", t.Context(), errBoom, retryjob.Again, failed, 2 * time.Second, retry.StopNone, "2: boom: retry in 2s"},
 		{"ended", t.Context(), errFinalMark, retryjob.Ended, failed, 0, retry.StopFinal, fmt.Sprintf("2: gave up (final): %v", errFinalMark)},
 		{"handed", stopped, errBoom, retryjob.Handed, state, time.Second, retry.StopNone, ""},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			p, events := recorded()
@@ -123,7 +122,7 @@ func TestStoredForged(t *testing.T) {
 func TestStoredEarly(t *testing.T) {
 	t.Parallel()
 	hours := &retry.Policy{MaxRetryAfter: time.Minute, Overrides: map[string]retry.Override{"unknown": {MaxDelay: 5 * time.Hour}}}
-	tests := []struct {
+	for _, tt := range []struct {
 		name       string
 		job        retryjob.Stored
 		wait, want time.Duration
@@ -137,8 +136,7 @@ func TestStoredEarly(t *testing.T) {
 		{"no policy", retryjob.Stored{PolicyFor: func(string) (*retry.Policy, error) { return nil, errBoom }}, math.MaxInt64, math.MaxInt64},
 		{"a panic", retryjob.Stored{PolicyFor: func(string) (*retry.Policy, error) { panic("odd") }}, time.Hour, time.Hour},
 		{"a panic of the backoff", retryjob.Stored{Policy: &retry.Policy{Backoff: oddBackoff{}}}, time.Hour, time.Hour},
-	}
-	for _, tt := range tests {
+	} {
 		assert.Equal(t, tt.want, tt.job.Early(tt.wait), tt.name)
 	}
 }
@@ -154,7 +152,7 @@ func TestStoredPanics(t *testing.T) {
 	odd := errors.New("odd")
 	panicking := func(v any) func(context.Context) error { return func(context.Context) error { panic(v) } }
 	boom := func(context.Context) error { return errBoom }
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		policy  retry.Policy
 		work    func(context.Context) error
@@ -178,10 +176,9 @@ func TestStoredPanics(t *testing.T) {
 		},
 		{
 			name: "Observer of attempts", work: boom, outcome: retryjob.Ended, in: "a function of the Policy",
-			policy: retry.Policy{Observer: panics{}},
+			policy: retry.Policy{Observer: &retry.Observer{Attempt: panics{}.attempt}},
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			if tt.work != nil && tt.policy.Classifier == nil && tt.in != "" {
@@ -189,8 +186,7 @@ func TestStoredPanics(t *testing.T) {
 			}
 			job := retryjob.Stored{Policy: &tt.policy, State: retry.State{Failures: 1}}
 			assert.Equal(t, tt.outcome, job.Attempt(t.Context(), tt.work))
-			var e *retry.PanicError
-			require.ErrorAs(t, job.Err, &e)
+			e := testkit.As[*retry.PanicError](t, job.Err)
 			assert.Equal(t, tt.in, e.In)
 			assert.Contains(t, string(e.Stack), "stored_test.go")
 			if tt.outcome == retryjob.Ended {
@@ -215,10 +211,9 @@ func TestStoredPanics(t *testing.T) {
 	})
 	t.Run("the Observer", func(t *testing.T) {
 		t.Parallel()
-		job := retryjob.Stored{Policy: &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic(odd) })}}
+		job := retryjob.Stored{Policy: &retry.Policy{Observer: &retry.Observer{Event: func(context.Context, retry.Event) { panic(odd) }}}}
 		assert.Equal(t, retryjob.Done, job.Attempt(t.Context(), noWork))
-		var e *retry.PanicError
-		require.ErrorAs(t, job.Tell(t.Context()), &e)
+		e := testkit.As[*retry.PanicError](t, job.Tell(t.Context()))
 		assert.Equal(t, []any{"Observer", odd}, []any{e.In, e.Value})
 		require.NoError(t, job.Tell(t.Context()), "it is told once")
 	})
@@ -232,9 +227,8 @@ func TestStoredPanics(t *testing.T) {
 
 type panics struct{}
 
-func (panics) Delay(int) time.Duration              { panic("odd") }
-func (panics) Observe(context.Context, retry.Event) {}
-func (panics) Attempt(context.Context, int) (context.Context, func(error)) {
+func (panics) Delay(int) time.Duration { panic("odd") }
+func (panics) attempt(context.Context, int) (context.Context, func(error)) {
 	panic("odd")
 }
 
@@ -243,7 +237,7 @@ func (panics) Attempt(context.Context, int) (context.Context, func(error)) {
 func TestStoredGoexit(t *testing.T) {
 	t.Parallel()
 	var o tracer
-	job := retryjob.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: &o}}
+	job := retryjob.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: o.observer()}}
 	var ctx context.Context
 	over := make(chan struct{})
 	go func() {
@@ -326,12 +320,12 @@ func TestStoredNotStarted(t *testing.T) {
 	clock := retrytest.NewClock(firstAttempt)
 	var events retrytest.Recorder
 	polls := map[string]retry.Override{"pending": {MaxAttempts: 1, Backoff: retry.Constant(0)}}
-	p := &retry.Policy{MaxAttempts: 1, Overrides: polls, Jitter: retry.NoJitter, Clock: clock, Observer: &events}
+	p := &retry.Policy{MaxAttempts: 1, Overrides: polls, Jitter: retry.NoJitter, Clock: clock, Observer: events.Observer()}
 	var state retry.State
 	var waits []time.Duration
 	for {
 		job := retryjob.Stored{Policy: p, State: state}
-		outcome := job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) })
+		outcome := job.Attempt(t.Context(), func(context.Context) error { return retryjob.MarkNotStarted(errBoom) })
 		require.NoError(t, job.Tell(t.Context()))
 		require.ErrorIs(t, job.Err, errBoom)
 		if state = job.State; outcome == retryjob.Ended {
@@ -355,10 +349,10 @@ func TestStoredNotStarted(t *testing.T) {
 
 	p.Overrides = map[string]retry.Override{"not_started": {MaxAttempts: 3, Backoff: retry.Constant(time.Minute)}}
 	job := retryjob.Stored{Policy: p, State: retry.State{Pending: 1}}
-	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), func(context.Context) error { return retryjob.MarkNotStarted(errBoom) }))
 	assert.Equal(t, time.Minute, job.Decision.Delay)
 	job = retryjob.Stored{Policy: p, State: job.State}
-	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return retry.MarkNotStarted(errBoom) }))
+	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return retryjob.MarkNotStarted(errBoom) }))
 	assert.Equal(t, retry.StopAttempts, job.Decision.Stop)
 	job = retryjob.Stored{Policy: p, State: retry.State{Failures: 2}}
 	assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), noWork), "its limit is not that of failures")
@@ -420,8 +414,7 @@ func TestStoredPolicyFor(t *testing.T) {
 		stopped, cancel := context.WithCancel(t.Context())
 		cancel() // a worker that stops says so too
 		assert.Equal(t, retryjob.Refused, job.Attempt(stopped, noWork))
-		var e *retry.PanicError
-		require.ErrorAs(t, job.Err, &e)
+		e := testkit.As[*retry.PanicError](t, job.Err)
 		assert.Equal(t, "PolicyFor", e.In)
 		assert.Equal(t, retry.State{Failures: 3}, job.State, "all but the last are failures")
 		assert.Equal(t, 1, job.Lost)
@@ -434,8 +427,7 @@ func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
 	for _, lost := range []int{1, 3, 7} {
 		for _, once := range []bool{false, true} {
 			var told error
-			p := &retry.Policy{MaxAttempts: lost, NonIdempotent: once, Observer: retry.ObserverFunc(
-				func(_ context.Context, e retry.Event) { told = e.Err })}
+			p := &retry.Policy{MaxAttempts: lost, NonIdempotent: once, Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) { told = e.Err }}}
 			job := retryjob.Stored{Policy: p, Lost: lost}
 			assert.Equal(t, retryjob.Ended, job.Attempt(t.Context(), func(context.Context) error { return nil }))
 			require.ErrorIs(t, job.Decision.Err, retry.ErrLost)
@@ -453,7 +445,7 @@ func TestStoredSaysThatAttemptsWereLost(t *testing.T) {
 func TestStoredLost(t *testing.T) {
 	t.Parallel()
 	once := retry.Policy{NonIdempotent: true}
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		policy   retry.Policy
 		n        int
@@ -468,8 +460,7 @@ func TestStoredLost(t *testing.T) {
 		{"most without a limit", retry.Policy{MaxAttempts: retry.Unlimited}, math.MaxInt, retry.StopNone, 1<<30 + 1},
 		{"not idempotent", once, 1, retry.StopMaybeApplied, 2},
 		{"several", once, 2, retry.StopMaybeApplied, 3},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			ctx, cancel := context.WithCancel(t.Context())
@@ -497,7 +488,7 @@ func TestStoredNow(t *testing.T) {
 	p := &retry.Policy{MaxElapsed: time.Hour, AttemptTimeout: time.Minute, Clock: retrytest.NewClock(firstAttempt.Add(time.Hour * 24))}
 	for _, passed := range []time.Duration{-time.Hour, 0, time.Hour - time.Minute, time.Hour} {
 		var events retrytest.Recorder
-		p.Observer = &events
+		p.Observer = events.Observer()
 		job := retryjob.Stored{
 			Policy: p, State: retry.State{Failures: 1, First: firstAttempt},
 			Now: func() time.Time { return firstAttempt.Add(passed) },
@@ -531,7 +522,7 @@ func TestStoredInterrupted(t *testing.T) {
 	late, cancelLate := context.WithDeadline(context.Background(), time.Unix(0, 0))
 	t.Cleanup(cancelLate)
 	alive, once := context.Background(), retry.Policy{NonIdempotent: true}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		ctx     context.Context //nolint:containedctx // how it ends
 		policy  retry.Policy
@@ -551,14 +542,13 @@ func TestStoredInterrupted(t *testing.T) {
 		{name: "panic", ctx: canceled, err: &retry.PanicError{Value: "boom"}, outcome: retryjob.Ended, stop: retry.StopFinal},
 		{name: "not idempotent", ctx: canceled, policy: once, err: errBoom, outcome: retryjob.Ended, stop: retry.StopMaybeApplied},
 		{name: "without effect", ctx: canceled, policy: once, err: retry.MarkRetryable(errBoom), outcome: retryjob.Again},
-	}
-	for _, tt := range tests {
+	} {
 		for _, timeout := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(tt.name, " ", timeout), func(t *testing.T) {
 				t.Parallel()
 				var o tracer
 				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
-				p.Observer, p.Clock, p.AttemptTimeout = &o, stillClock{}, timeout
+				p.Observer, p.Clock, p.AttemptTimeout = o.observer(), stillClock{}, timeout
 				job := retryjob.Stored{Policy: &p, State: state}
 				ctx := lateContext{tt.ctx, make(chan struct{})}
 				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
@@ -598,7 +588,7 @@ func TestStoredCause(t *testing.T) {
 	stopped, cancel := context.WithCancel(t.Context())
 	cancel()
 	nobody := func(string) (*retry.Policy, error) { return nil, errBoom }
-	tests := []struct {
+	for _, tt := range []struct {
 		ctx     context.Context //nolint:containedctx // how it ends
 		job     retryjob.Stored
 		work    func(context.Context, *retryjob.Stored) error
@@ -620,15 +610,14 @@ func TestStoredCause(t *testing.T) {
 			outcome: retryjob.Handed, cause: retryjob.Aborted, name: "aborted",
 		},
 		{
-			work:    func(context.Context, *retryjob.Stored) error { return retry.MarkNotStarted(errBoom) },
+			work:    func(context.Context, *retryjob.Stored) error { return retryjob.MarkNotStarted(errBoom) },
 			outcome: retryjob.Refused, cause: retryjob.NotStarted, name: "not_started",
 		},
 		{
 			work:    func(context.Context, *retryjob.Stored) error { return errBoom },
 			outcome: retryjob.Again, name: "none",
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			job := &tt.job
@@ -674,3 +663,51 @@ func TestRefusedKeepsNoTurn(t *testing.T) {
 	assert.Equal(t, retryjob.Refused, job.Attempt(t.Context(), nil))
 	assert.Equal(t, 1, quota.returned)
 }
+
+var (
+	errBoom      = errors.New("boom")
+	errFinalMark = retry.MarkFinal(errors.New("bad request"))
+	firstAttempt = time.Date(2026, 11, 21, 6, 48, 0, 0, time.UTC)
+)
+
+// recorded is a policy that tells only the time of its clock.
+func recorded() (*retry.Policy, *retrytest.Recorder) {
+	events := &retrytest.Recorder{}
+	return &retry.Policy{
+		Backoff: retry.Exponential{Initial: time.Second}, Jitter: retry.NoJitter, Observer: events.Observer(),
+		Clock: retrytest.NewClock(firstAttempt),
+	}, events
+}
+
+// tracer sees attempts.
+type tracer struct{ log []string }
+
+func (tr *tracer) attempt(ctx context.Context, n int) (context.Context, func(error)) {
+	tr.log = append(tr.log, fmt.Sprint("begin ", n))
+	return ctx, func(err error) { tr.log = append(tr.log, fmt.Sprintf("end %d: %v", n, err)) }
+}
+
+func (tr *tracer) observer() *retry.Observer {
+	return &retry.Observer{Attempt: tr.attempt, Event: func(_ context.Context, e retry.Event) {
+		tr.log = append(tr.log, fmt.Sprint(e.Kind, " ", e.Attempt))
+	}}
+}
+
+// stillClock stands still, and limits no attempt.
+type stillClock struct{ retry.Clock }
+
+func (stillClock) Now() time.Time { return firstAttempt }
+
+func (stillClock) AttemptContext(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	return ctx, func() {}
+}
+
+// lateContext ends when done is closed.
+type lateContext struct {
+	context.Context //nolint:containedctx // how it ends
+	done            chan struct{}
+}
+
+func (c lateContext) Done() <-chan struct{} { return c.done }
+
+func TestMain(m *testing.M) { testkit.NoLeaks(m) }

@@ -40,7 +40,7 @@ type Parts struct {
 	Classifier retry.Classifier
 	Budget     retry.Throttle
 	Quota      retry.Pacer
-	Observer   retry.Observer
+	Observer   *retry.Observer
 	Clock      retry.Clock
 	Rand       rand.Source
 }

@@ -111,7 +111,7 @@ func TestPartsSurviveReload(t *testing.T) {
 	t.Parallel()
 	shared, own := &retry.Budget{}, &retry.Budget{Ratio: 0.5}
 	var told []string
-	observer := retry.ObserverFunc(func(_ context.Context, e retry.Event) { told = append(told, e.Policy) })
+	observer := &retry.Observer{Event: func(_ context.Context, e retry.Event) { told = append(told, e.Policy) }}
 	classifier := retry.On(retry.Final, fs.ErrNotExist)
 	ps := &retrypolicies.Policies{Parts: map[string]retrypolicies.Parts{
 		retrypolicies.Default: {Budget: shared, Observer: observer},

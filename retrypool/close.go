@@ -3,6 +3,7 @@ package retrypool
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -91,19 +92,6 @@ func (p *Pool) takeBack(tasks []*Task) []*Task {
 	return tasks
 }
 
-// handBack ends a task that another pool is to continue. The lock is held, and
-// report has to follow.
-func (p *Pool) handBack(t *Task) {
-	p.unwatch(t)
-	p.vacate(t)
-	t.phase = ended
-	if t.err == nil {
-		t.err = ErrClosed
-	} else {
-		t.err = &closedError{t.err}
-	}
-}
-
 func (p *Pool) reportAll(tasks []*Task) {
 	told := 0
 	defer func() {
@@ -128,3 +116,104 @@ func (p *Pool) untilIdle() <-chan struct{} {
 	}
 	return p.idle
 }
+
+var errWaitInside = errors.New("retrypool: Wait was called by a task of the pool, and would wait for itself")
+
+// Wait waits until there is an instant at which the pool has nothing to do: no task is
+// queued, runs, or waits for a retry, and OnEnd has returned for every task. It returns
+// nil then, and at once if the pool has nothing to do now. If ctx ends first, Wait
+// returns its cause. A nil ctx is context.Background(). The error of Wait says nothing
+// about how the tasks ended; [Task.Err] does.
+//
+// Tasks and other goroutines may submit tasks meanwhile. Wait waits for all tasks that
+// are submitted before the instant, and for no task that is submitted later. With a
+// steady flow of new tasks the instant may never come. A Submit that still blocks has
+// not submitted its task yet. A task that Close hands back has ended, so Wait also
+// returns during Close, and at once after it.
+//
+// A task must not wait for its own pool, and OnEnd must not either. If ctx is the
+// context of a running task of the pool, or is derived from it, Wait returns an error
+// at once. With any other context such a Wait lasts until ctx ends.
+//
+// Wait may be called any number of times, and by several goroutines at once.
+func (p *Pool) Wait(ctx context.Context) error {
+	ctx = orBackground(ctx)
+	if p.runsUnder(ctx) {
+		return errWaitInside
+	}
+	rest := p.untilRest()
+	select {
+	case <-rest:
+	case <-ctx.Done():
+		if !done.Closed(rest) {
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// untilRest returns a channel that is closed when no task is left.
+func (p *Pool) untilRest() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.open == 0:
+		return closed()
+	case p.rest == nil:
+		p.rest = make(chan struct{})
+	}
+	return p.rest
+}
+
+// closed returns a channel that is closed.
+func closed() <-chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}
+
+// dismiss removes an ended task from the count. The lock is held.
+func (p *Pool) dismiss() {
+	p.open--
+	if p.open == 0 && p.rest != nil {
+		close(p.rest)
+		p.rest = nil
+	}
+}
+
+// runsUnder reports whether a task of the pool runs under ctx.
+func (p *Pool) runsUnder(ctx context.Context) bool {
+	t, ok := ctx.Value(taskOf{p}).(*Task)
+	if !ok {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return t.phase == runs
+}
+
+// taskContext is the context of a task, and in addition has the task as a value, for
+// Wait to find. It is the Task itself because any other value would cost an allocation
+// for each attempt.
+type taskContext Task
+
+// taskOf is the key under which the context of an attempt has the task. It names the
+// pool because a task may run under the context of another pool's task.
+type taskOf struct{ pool *Pool }
+
+func (c *taskContext) Deadline() (time.Time, bool) { return c.ctx.Deadline() }
+
+func (c *taskContext) Done() <-chan struct{} { return c.ctx.Done() }
+
+func (c *taskContext) Err() error { return c.ctx.Err() }
+
+func (c *taskContext) Value(key any) any {
+	if key == any(taskOf{c.pool}) {
+		return (*Task)(c)
+	}
+	return c.ctx.Value(key)
+}
+
+// Package context calls AfterFunc if the task's context is of a type that it does not
+// know. That type may have the method too.
+func (c *taskContext) AfterFunc(f func()) (stop func() bool) { return context.AfterFunc(c.ctx, f) }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
@@ -37,8 +38,7 @@ func TestCloseDrainsAndHandsBack(t *testing.T) {
 		good := submit(t.Context(), t, pool, taking(time.Second, succeeds))
 		bad := submit(t.Context(), t, pool, taking(time.Second, fails))
 		start := time.Now()
-		left, err := pool.Close(t.Context())
-		require.NoError(t, err)
+		left := testkit.Must(pool.Close(t.Context()))(t)
 		assert.Equal(t, 3*time.Second, time.Since(start))
 		require.Equal(t, []*retrypool.Task{waiting, running, bad}, left)
 		require.NoError(t, good.Err())
@@ -65,7 +65,7 @@ func TestCloseInAHurry(t *testing.T) {
 		}
 	}
 	final := retry.Policy{Classifier: retry.On(retry.Final, errBoom)}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		fn     func(context.Context) error
 		policy retry.Policy
@@ -86,8 +86,7 @@ func TestCloseInAHurry(t *testing.T) {
 		},
 		{name: "last attempt", fn: untilCanceled, policy: retry.Policy{MaxAttempts: 1}, back: "context canceled"},
 		{name: "with a timeout", fn: untilCanceled, policy: retry.Policy{AttemptTimeout: time.Hour}, back: "context canceled"},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy}
 			running := submit(t.Context(), t, pool, tt.fn)
@@ -213,8 +212,7 @@ func TestCloseWhenNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for range 50 { // which of two things that have happened is seen first is left to chance
 		var pool retrypool.Pool
-		left, err := pool.Close(ended())
-		require.NoError(t, err)
+		left := testkit.Must(pool.Close(ended()))(t)
 		require.Empty(t, left)
 	}
 }
@@ -270,8 +268,7 @@ func TestCloseTwice(t *testing.T) {
 		n := 0
 		all.Range(func(any, any) bool { n++; return true })
 		assert.Equal(t, 40, n)
-		left, err := pool.Close(ended())
-		require.NoError(t, err)
+		left := testkit.Must(pool.Close(ended()))(t)
 		assert.Empty(t, left)
 	})
 }

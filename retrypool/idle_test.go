@@ -105,7 +105,7 @@ func TestWaitSeveralTimes(t *testing.T) {
 // for later ones.
 func TestWaitWhileOthersSubmit(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		pause time.Duration // from one task, which takes a second, to the next
 		after time.Duration
@@ -113,8 +113,7 @@ func TestWaitWhileOthersSubmit(t *testing.T) {
 	}{
 		{"tasks that overlap", 900 * time.Millisecond, time.Hour, context.DeadlineExceeded},
 		{"tasks that do not", 1100 * time.Millisecond, time.Second, nil},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			pool := &retrypool.Pool{Workers: 2}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
@@ -214,15 +213,14 @@ func TestWaitForOnEnd(t *testing.T) {
 // A task that Close hands back has ended when OnEnd has returned.
 func TestWaitDuringClose(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		ctx   func(context.Context) context.Context // of Close
 		after time.Duration
 	}{
 		{"with time", func(ctx context.Context) context.Context { return ctx }, 182 * time.Minute},
 		{"in a hurry", func(context.Context) context.Context { return ended() }, 2 * time.Minute},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			var told atomic.Int32
 			pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) {
@@ -257,7 +255,7 @@ func TestWaitInsideATask(t *testing.T) {
 	t.Parallel()
 	const refused = "retrypool: Wait was called by a task of the pool, and would wait for itself"
 	type key struct{}
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		policy retry.Policy
 		ctx    func(context.Context) (context.Context, context.CancelFunc)
@@ -275,8 +273,7 @@ func TestWaitInsideATask(t *testing.T) {
 		{"another", retry.Policy{}, func(context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(context.Background(), time.Second)
 		}, "context deadline exceeded"},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			policy := tt.policy
 			policy.Classifier = retry.On(retry.Final, context.DeadlineExceeded)

@@ -4,6 +4,7 @@ package retrypool_test
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -17,7 +18,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -25,7 +28,7 @@ import (
 // worker is free, and every retry of a task that fails now and then is made.
 func TestStormDoesNotStarveOthers(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		failing int
 		delay   time.Duration
 		late    time.Duration // a retry of others may be: all that fail may be before it
@@ -33,8 +36,7 @@ func TestStormDoesNotStarveOthers(t *testing.T) {
 		{4, 0, 2 * time.Millisecond},
 		{100, 10 * time.Millisecond, 26 * time.Millisecond},
 		{1000, 10 * time.Millisecond, 251 * time.Millisecond},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, strconv.Itoa(tt.failing), func(t *testing.T) {
 			policy := every(tt.delay)
 			policy.MaxAttempts = retry.Unlimited
@@ -72,7 +74,7 @@ func TestStormDoesNotStarveOthers(t *testing.T) {
 // its order. If retries are too many for the queue, they get more turns.
 func TestTurns(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name           string
 		retries, fresh int
 		queue          int
@@ -85,8 +87,7 @@ func TestTurns(t *testing.T) {
 		{"twice as many as places", 6, 3, 3, "R0 N0 R1 N1 R2 N2 R3 R4 R5"},
 		{"four times", 8, 2, 2, "R0 R1 R2 N0 R3 R4 N1 R5 R6 R7"},
 		{"many", 12, 1, 1, "R0 R1 R2 R3 R4 R5 N0 R6 R7 R8 R9 R10 R11"},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			pool := &retrypool.Pool{Workers: 1, Queue: tt.queue}
 			submit(t.Context(), t, pool, taking(time.Minute, succeeds))
@@ -170,13 +171,11 @@ func TestPropertyTurns(t *testing.T) {
 				script := append(slices.Repeat([]error{errBoom}, e.fails), nil)
 				fn := j.noted(e.name, taking(e.takes, retrytest.Script(script...).Run))
 				if e.resumed {
-					_, err := pool.Resume(t.Context(), retry.State{}, start.Add(e.at), fn)
-					require.NoError(t, err)
+					testkit.Must(pool.Resume(t.Context(), retry.State{}, start.Add(e.at), fn))(t)
 					continue
 				}
 				time.AfterFunc(e.at, func() {
-					_, err := pool.TrySubmit(t.Context(), fn)
-					assert.NoError(t, err)
+					testkit.Must(pool.TrySubmit(t.Context(), fn))(t)
 				})
 			}
 			time.Sleep(time.Minute)
@@ -228,8 +227,7 @@ func TestSimultaneousRetriesInOrder(t *testing.T) {
 		for i := range 2500 {
 			name := strconv.Itoa(i)
 			want = append(want, name)
-			_, err := pool.Resume(t.Context(), retry.State{}, at, j.noted(name, succeeds))
-			require.NoError(t, err)
+			testkit.Must(pool.Resume(t.Context(), retry.State{}, at, j.noted(name, succeeds)))(t)
 		}
 		time.Sleep(time.Minute)
 		shut(t, pool)
@@ -243,4 +241,72 @@ type pausingClock struct{ plainClock }
 func (c pausingClock) Now() time.Time {
 	time.Sleep(time.Nanosecond)
 	return c.plainClock.Now()
+}
+
+// Behind a quota of 10 in 2 s, 100 tasks are refused a few times, and hold no worker meanwhile.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 8, Policy: &retry.Policy{Quota: &retryquota.Quota{}, Jitter: retry.NoJitter}}
+		start := time.Now()
+		api := &testkit.Window{Limit: 10, Length: 2 * time.Second}
+		var tasks []*retrypool.Task
+		for range 100 {
+			tasks = append(tasks, submit(t.Context(), t, pool, func(context.Context) error {
+				time.Sleep(time.Second)
+				return api.Ask()
+			}))
+		}
+		for _, task := range tasks {
+			require.NoError(t, task.Wait(t.Context()))
+		}
+		_, refused := api.Answers()
+		assert.LessOrEqual(t, refused, 42)
+		assert.LessOrEqual(t, time.Since(start), 31*time.Second, "18 s are needed")
+		assert.Empty(t, shut(t, pool))
+	})
+}
+
+// Close hands back what the hold keeps from its worker, and does not wait for the hold.
+func TestQuotaClose(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		quota := &retryquota.Quota{}
+		pool := &retrypool.Pool{Workers: 2, Policy: &retry.Policy{Quota: quota}}
+		turn, _, _ := quota.Take(nil, 1)
+		quota.Tell(nil, turn, errors.New("limited"), retry.Verdict{Class: retry.RateLimited, After: time.Minute})
+		for range 10 {
+			submit(t.Context(), t, pool, func(context.Context) error { return nil })
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		left, err := pool.Close(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Len(t, left, 10)
+		assert.Equal(t, time.Second, time.Since(start))
+		for _, task := range left {
+			assert.Zero(t, task.Attempts())
+		}
+	})
+}
+
+type panickingPacer struct{}
+
+func (panickingPacer) Wait(context.Context, *retry.Policy, retry.Waiting) (retry.Turn, time.Duration, error) {
+	panic("wait")
+}
+func (panickingPacer) Take(*retry.Policy, int) (retry.Turn, int, time.Duration) { panic("pacer") }
+func (panickingPacer) Return(*retry.Policy, retry.Turn, int)                    { panic("return") }
+func (panickingPacer) Tell(*retry.Policy, retry.Turn, error, retry.Verdict) time.Duration {
+	return 0
+}
+
+// A Pacer that panics ends the task.
+func TestPacerPanics(t *testing.T) {
+	t.Parallel()
+	pool := &retrypool.Pool{Policy: &retry.Policy{Quota: panickingPacer{}}}
+	task := submit(t.Context(), t, pool, func(context.Context) error { return nil })
+	panicked := testkit.As[*retry.PanicError](t, task.Wait(t.Context()))
+	assert.Equal(t, "pacer", panicked.Value)
 }

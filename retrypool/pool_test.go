@@ -3,9 +3,16 @@ package retrypool_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"math"
+	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,6 +24,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypool"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func TestZeroPool(t *testing.T) {
@@ -25,12 +33,10 @@ func TestZeroPool(t *testing.T) {
 		var pool retrypool.Pool
 		var none context.Context // is the background, as in Execute
 		good := submit(t.Context(), t, &pool, succeeds)
-		bad, err := pool.TrySubmit(none, fails)
-		require.NoError(t, err)
+		bad := testkit.Must(pool.TrySubmit(none, fails))(t)
 		require.NoError(t, good.Wait(t.Context()))
 		require.EqualError(t, bad.Wait(none), "failed after 3 attempts: boom")
-		left, err := pool.Close(none)
-		require.NoError(t, err)
+		left := testkit.Must(pool.Close(none))(t)
 		assert.Empty(t, left)
 	})
 }
@@ -106,8 +112,7 @@ func TestSubmitRefuses(t *testing.T) {
 		require.Equal(t, errBoom, err, name)
 		require.Nil(t, task, name)
 	}
-	_, err := pool.Close(t.Context())
-	require.NoError(t, err)
+	testkit.Must(pool.Close(t.Context()))(t)
 	for name, way := range ways {
 		_, err := way(t.Context(), succeeds)
 		require.ErrorIs(t, err, retrypool.ErrClosed, name)
@@ -116,7 +121,7 @@ func TestSubmitRefuses(t *testing.T) {
 
 func TestResume(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		state    retry.State
 		in       time.Duration // from now
@@ -129,8 +134,7 @@ func TestResume(t *testing.T) {
 		{"far in the past", retry.State{}, -100 * 365 * 24 * time.Hour, 0, 3},
 		{"nonsense", retry.State{Failures: -7}, 0, 0, 3},
 		{"absurd", retry.State{Failures: 1, RateLimited: math.MaxInt}, 0, 0, math.MaxInt},
-	}
-	for _, tt := range tests {
+	} {
 		bubble(t, tt.name, func(t *testing.T) {
 			pool := &retrypool.Pool{Queue: 1, Policy: every(time.Hour)}
 			var at []time.Duration
@@ -159,17 +163,277 @@ func TestResumeTakesNoPlace(t *testing.T) {
 		submit(t.Context(), t, pool, succeeds)
 		var last *retrypool.Task
 		for range 100 {
-			task, err := pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, succeeds)
-			require.NoError(t, err)
+			task := testkit.Must(pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, succeeds))(t)
 			last = task
 		}
 		_, err := pool.TrySubmit(t.Context(), succeeds)
 		require.ErrorIs(t, err, retrypool.ErrFull)
 		require.NoError(t, last.Wait(t.Context()))
 		for range 5 { // all places were given back
-			_, err = pool.TrySubmit(t.Context(), succeeds)
-			require.NoError(t, err)
+			testkit.Must(pool.TrySubmit(t.Context(), succeeds))(t)
 			synctest.Wait()
 		}
 	})
 }
+
+func explode(context.Context) error { panic("ouch") }
+
+func leave(context.Context) error {
+	runtime.Goexit()
+	return nil
+}
+
+func TestPanicsAreContained(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
+		start := time.Now()
+		var e *retry.PanicError
+
+		err := submit(t.Context(), t, pool, explode).Wait(t.Context())
+		require.Equal(t, "panic: ouch", text(err))
+		require.ErrorAs(t, err, &e)
+		assert.Equal(t, "ouch", e.Value)
+		assert.Contains(t, string(e.Stack), "retrypool_test.explode")
+		require.NoError(t, errors.Unwrap(e))
+
+		err = submit(t.Context(), t, pool, func(context.Context) error { panic(io.ErrUnexpectedEOF) }).Wait(t.Context())
+		require.ErrorIs(t, err, io.ErrUnexpectedEOF, "an error is found")
+
+		var none map[string]int
+		err = submit(t.Context(), t, pool, func(context.Context) error { none["a"] = 1; return nil }).Wait(t.Context())
+		_ = testkit.As[runtime.Error](t, err)
+
+		err = submit(t.Context(), t, pool, func(context.Context) error { panic(nil) }).Wait(t.Context())
+		require.ErrorAs(t, err, &e)
+
+		assert.Equal(t, start, time.Now(), "none was run again")
+		require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()), "the worker lives on")
+	})
+}
+
+// Whatever a function of the caller's does, wherever it is called, the task ends,
+// and the pool goes on.
+func TestCallbacksThatFail(t *testing.T) {
+	t.Parallel()
+	ways := map[string]func(){
+		"panic in a function of the Policy: ouch": func() { panic("ouch") },
+		"retrypool: task called runtime.Goexit":   runtime.Goexit,
+	}
+	for want, failing := range ways {
+		observer := func(kind retry.EventKind) retry.Policy {
+			return retry.Policy{Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
+				if e.Kind == kind {
+					failing()
+				}
+			}}}
+		}
+		for _, tt := range []struct {
+			name   string
+			policy retry.Policy
+			fn     func(context.Context) error
+		}{
+			{"classifier", retry.Policy{Classifier: func(error) retry.Verdict { failing(); return retry.Verdict{} }}, fails},
+			{"retrying", observer(retry.Retrying), fails},
+			{"gave up", observer(retry.GaveUp), fails},
+			{"succeeded", observer(retry.Succeeded), succeeds},
+			{"backoff", retry.Policy{Backoff: badBackoff(failing)}, fails},
+			{"jitter", retry.Policy{Jitter: badJitter(failing)}, fails},
+			{"rand", retry.Policy{Rand: badRand(failing)}, fails},
+			{"budget", retry.Policy{Budget: badBudget(failing)}, fails},
+			{"budget of a success", retry.Policy{Budget: badBudget(failing)}, succeeds},
+		} {
+			bubble(t, tt.name+": "+want, func(t *testing.T) {
+				ends := 0
+				pool := &retrypool.Pool{Workers: 1, Policy: &tt.policy, OnEnd: func(context.Context, *retrypool.Task) { ends++ }}
+				task := submit(t.Context(), t, pool, tt.fn)
+				require.Equal(t, want, text(task.Wait(t.Context())))
+				require.Equal(t, want, text(submit(t.Context(), t, pool, tt.fn).Wait(t.Context())))
+				assert.Empty(t, shut(t, pool))
+				assert.Equal(t, 2, ends)
+			})
+		}
+		// Also where a canceled context ends tasks, and not only the first of them.
+		bubble(t, "canceled: "+want, func(t *testing.T) {
+			p := observer(retry.GaveUp)
+			p.Backoff = retry.Constant(time.Hour)
+			pool := &retrypool.Pool{Policy: &p}
+			ctx, cancel := context.WithCancel(t.Context())
+			var tasks []*retrypool.Task
+			for range 5 {
+				tasks = append(tasks, submit(ctx, t, pool, fails))
+			}
+			synctest.Wait()
+			cancel()
+			synctest.Wait()
+			for _, task := range tasks {
+				require.Equal(t, want, text(task.Err()))
+			}
+			assert.Empty(t, shut(t, pool))
+		})
+	}
+}
+
+type badBackoff func()
+
+func (b badBackoff) Delay(int) time.Duration { b(); return 0 }
+
+type badJitter func()
+
+func (b badJitter) Apply(_, _ time.Duration, _ uint64) time.Duration { b(); return 0 }
+
+type badRand func()
+
+func (b badRand) Uint64() uint64 { b(); return 0 }
+
+type badBudget func()
+
+func (b badBudget) Deposit(time.Time) { b() }
+
+func (b badBudget) TryWithdraw(time.Time) bool { b(); return true }
+
+type badClock struct{ retrytest.Clock }
+
+func (*badClock) After(time.Duration) <-chan time.Time { panic("no clock") }
+
+func (*badClock) SleepContext(context.Context, time.Duration) error { panic("no clock") }
+
+// A panic of the Clock is not recovered: without one, tasks would wait for ever.
+func TestPanicOfTheClock(t *testing.T) {
+	t.Parallel()
+	const inside = "TEST_PANIC_OF_THE_CLOCK"
+	if os.Getenv(inside) != "" {
+		pool := &retrypool.Pool{Policy: &retry.Policy{Clock: &badClock{}}}
+		_ = submit(t.Context(), t, pool, fails).Wait(t.Context())
+		return
+	}
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestPanicOfTheClock$", "-test.timeout=1m")
+	cmd.Env = append(os.Environ(), inside+"=1")
+	output, err := cmd.CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(output), "panic: no clock")
+}
+
+// OnEnd must not end its goroutine, but if it does, no caller waits forever, not even if that
+// is the goroutine of Close.
+func TestGoexitInOnEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		ends := 0
+		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour), OnEnd: func(context.Context, *retrypool.Task) {
+			ends++
+			runtime.Goexit()
+		}}
+		var left []*retrypool.Task
+		for range 3 {
+			require.NoError(t, submit(t.Context(), t, pool, succeeds).Wait(t.Context()))
+			left = append(left, submit(t.Context(), t, pool, fails))
+		}
+		synctest.Wait()
+		go func() { _, _ = pool.Close(t.Context()) }()
+		for _, task := range left {
+			require.ErrorIs(t, task.Wait(t.Context()), retrypool.ErrClosed)
+		}
+		require.NoError(t, pool.Wait(t.Context()))
+		assert.Equal(t, 6, ends)
+	})
+}
+
+var errBoom = errors.New("boom")
+
+func fails(context.Context) error { return errBoom }
+
+func succeeds(context.Context) error { return nil }
+
+// bubble runs one test of several in a bubble of its own.
+func bubble(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		synctest.Test(t, test)
+	})
+}
+
+// text is the text of an error, without the stack of a panic.
+func text(err error) string {
+	line, _, _ := strings.Cut(fmt.Sprint(err), "\n")
+	return line
+}
+
+// every returns a policy whose retries come after d.
+func every(d time.Duration) *retry.Policy {
+	return &retry.Policy{Backoff: retry.Constant(d), Jitter: retry.NoJitter}
+}
+
+// taking returns a task that takes d and then calls fn.
+func taking(d time.Duration, fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		time.Sleep(d)
+		return fn(ctx)
+	}
+}
+
+// shut closes a pool when there is time.
+func shut(t *testing.T, pool *retrypool.Pool) []*retrypool.Task {
+	t.Helper()
+	left := testkit.Must(pool.Close(context.Background()))(t)
+	return left
+}
+
+func submit(ctx context.Context, t *testing.T, pool *retrypool.Pool, fn func(context.Context) error) *retrypool.Task {
+	t.Helper()
+	task := testkit.Must(pool.Submit(ctx, fn))(t)
+	return task
+}
+
+// journal records the actions of tasks in order.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) note(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+// noted returns fn with a note of each call.
+func (j *journal) noted(name string, fn func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		j.note(name)
+		return fn(ctx)
+	}
+}
+
+// goroutines counts the goroutines of all pools.
+func goroutines() (n int) {
+	buf := make([]byte, 1<<20)
+	for stack := range strings.SplitSeq(string(buf[:runtime.Stack(buf, true)]), "\n\n") {
+		if strings.Contains(stack, "retrypool.(*Pool)") {
+			n++
+		}
+	}
+	return n
+}
+
+// expectGoroutines lets those that are about to end do so.
+func expectGoroutines(t *testing.T, want int) {
+	t.Helper()
+	for range 100 {
+		if goroutines() <= want {
+			break
+		}
+		runtime.Gosched()
+	}
+	assert.Equal(t, want, goroutines())
+}
+
+// ended returns a context that has ended.
+func ended() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errors.New("no time"))
+	return ctx
+}
+
+func TestMain(m *testing.M) { testkit.NoLeaks(m) }

@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/internal/done"
 	"github.com/seed-5ff3c98e/retry/internal/stack"
 )
@@ -25,103 +26,11 @@ func (p *Pool) enlist(t *Task) {
 	p.hire()
 }
 
-// most returns how many workers there are at most.
-func (p *Pool) most() int {
-	if p.Workers > 0 {
-		return p.Workers
-	}
-	return runtime.GOMAXPROCS(0)
-}
-
-// hire starts a worker if one is needed and may be started. The lock is held.
-func (p *Pool) hire() {
-	if p.workers < p.most() && p.fresh.len()+p.due.len() > 0 && p.held.IsZero() {
-		p.workers++
-		p.goroutines++
-		go p.work()
-	}
-}
-
-// work runs tasks as long as there are any.
-func (p *Pool) work() {
-	finished := false
-	defer func() {
-		if !finished { // a task has ended this goroutine by runtime.Goexit
-			go p.work()
-		}
-	}()
-	for t := p.next(); t != nil; t = p.next() {
-		p.attempt(t)
-	}
-	finished = true
-}
-
-// next returns the task to run now, or nil if the worker may end.
-func (p *Pool) next() *Task {
-	got, held := p.ask()
-	p.mu.Lock()
-	var t *Task
-	if got.n > 0 {
-		p.turns, got = got, p.turns // what two workers have asked for at the same time
-	}
-	if held > 0 && p.turns.n == 0 {
-		p.hold(held)
-	} else if t = p.pick(); t != nil {
-		t.phase = runs
-		if p.vacate(t); p.turns.n > 0 {
-			p.turns.n--
-			t.turn = p.turns.turn
-			p.hire() // for the next turn
-		}
-	}
-	if t == nil {
-		p.workers--
-		p.leave()
-	}
-	var left turns
-	if p.fresh.len()+p.due.len() == 0 {
-		left, p.turns = p.turns, left
-	}
-	p.mu.Unlock()
-	p.giveBack(got)
-	p.giveBack(left)
-	return t
-}
-
-// pick takes out the task that is to run next. It returns nil if there is none. The lock
-// is held.
-//
-// While both fresh tasks and retries are ready, they take turns, so neither can keep
-// the other waiting. If the turns were always equal, retries would pile up without
-// bound while most work fails, because each fresh task then adds more retries than
-// are made. So if there are more retries than the queue has places, retries get more
-// turns, as many as in a single line.
-func (p *Pool) pick() *Task {
-	if p.fresh.len() > 0 && (p.due.len() == 0 || p.retries >= max(1, p.due.len()/cap(p.slots))) {
-		p.retries = 0
-		return p.fresh.pop()
-	}
-	if p.due.len() == 0 {
-		return nil
-	}
-	p.retries++
-	return p.due.pop()
-}
-
 // vacate gives back the place of a task in the queue. The lock is held.
 func (p *Pool) vacate(t *Task) {
 	if !t.started {
 		t.started = true
 		<-p.slots
-	}
-}
-
-// leave removes a goroutine from the count. The lock is held.
-func (p *Pool) leave() {
-	p.goroutines--
-	if p.goroutines == 0 && p.idle != nil {
-		close(p.idle)
-		p.idle = nil
 	}
 }
 
@@ -138,7 +47,7 @@ func (p *Pool) attempt(t *Task) {
 		if err := call.Err(); err != nil {
 			p.end(t, &call, err)
 		} else { // its turn has not come
-			p.again(t, &call, call.Delay())
+			p.again(t, &call, call.Delay)
 		}
 		return
 	}
@@ -201,11 +110,142 @@ func (p *Pool) takeOut(t *Task, call *retry.Call) {
 	p.again(t, call, 0)
 }
 
+// again lets a task wait for its next attempt, or hands it back if the pool is
+// closed.
+func (p *Pool) again(t *Task, call *retry.Call, delay time.Duration) {
+	now := p.Policy.Now()
+	p.mu.Lock()
+	delete(p.running, t)
+	t.begun, t.state, t.err, t.waited = false, call.State, call.Last, call.Waited
+	if !p.closed {
+		p.postpone(t, now, delay)
+		p.mu.Unlock()
+		return
+	}
+	if delay > 0 {
+		t.at, t.delay = now.Add(delay), delay
+	}
+	p.handBack(t)
+	p.left = append(p.left, t)
+	p.mu.Unlock()
+	p.report(t)
+}
+
+// postpone lets a task wait for its next attempt. The lock is held.
+func (p *Pool) postpone(t *Task, now time.Time, delay time.Duration) {
+	if delay <= 0 {
+		p.enlist(t)
+		return
+	}
+	t.phase, t.at, t.delay = waits, now.Add(delay), delay
+	p.waiting.push(t)
+	p.watch(t)
+	if p.wake == nil || p.waiting.first() == t {
+		p.wakeUp()
+	}
+}
+
+// watch waits for the end of a context, for all the tasks that wait under it. If a
+// million tasks share a context, its end takes one goroutine and not a million.
+type watch struct {
+	over  <-chan struct{} // closed when the context ends
+	stop  func() bool
+	tasks []*Task
+}
+
+// watch lets a task end with its context while it waits, and lets the Observer see the
+// wait. The lock is held.
+func (p *Pool) watch(t *Task) {
+	t.over = calls.Waits(p.policy())
+	over := t.ctx.Done()
+	if over == nil {
+		return
+	}
+	w := p.watches[over]
+	if w == nil {
+		w = &watch{over: over}
+		w.stop = context.AfterFunc(t.ctx, func() { p.cancel(w) })
+		p.watches[over] = w
+	}
+	t.watch, t.seat = w, uint32(len(w.tasks))
+	w.tasks = append(w.tasks, t)
+}
+
+// unwatch undoes watch, because the task waits no more. The lock is held.
+func (p *Pool) unwatch(t *Task) {
+	if t.over != nil {
+		t.over()
+		t.over = nil
+	}
+	w := t.watch
+	if w == nil {
+		return
+	}
+	t.watch = nil
+	end := len(w.tasks) - 1
+	last := w.tasks[end]
+	w.tasks[t.seat], last.seat = last, t.seat
+	w.tasks[end] = nil
+	w.tasks = w.tasks[:end]
+	if end == 0 {
+		w.stop()
+		delete(p.watches, w.over)
+	}
+}
+
+// cancel ends the tasks that wait under a context that has ended.
+func (p *Pool) cancel(w *watch) {
+	p.mu.Lock()
+	p.goroutines++
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(w.tasks) > 0 { // OnEnd or the Observer has called runtime.Goexit
+			go p.cancel(w)
+		}
+		p.leave()
+	}()
+	for t := p.canceled(w); t != nil; t = p.canceled(w) {
+		p.interrupt(t)
+	}
+}
+
+// canceled takes out one of the tasks that wait under a context, if there is any.
+func (p *Pool) canceled(w *watch) *Task {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(w.tasks) == 0 {
+		return nil
+	}
+	t := w.tasks[len(w.tasks)-1]
+	p.waiting.remove(t)
+	p.unwatch(t)
+	t.phase = runs // to its end
+	if p.waiting.first() == nil {
+		p.wake() // there is nothing to wait for
+	}
+	return t
+}
+
 // interrupt ends a task whose context has ended while it waited.
 func (p *Pool) interrupt(t *Task) {
 	call := t.call()
 	if p.guard(t, func() { call.Begin(t.ctx) }) {
 		p.end(t, &call, call.Err())
+	}
+}
+
+// handBack ends a task that another pool is to continue. The lock is held, and
+// report has to follow.
+func (p *Pool) handBack(t *Task) {
+	p.unwatch(t)
+	p.vacate(t)
+	t.phase = ended
+	if t.err == nil {
+		t.err = ErrClosed
+	} else {
+		t.err = &closedError{t.err}
 	}
 }
 

@@ -4,14 +4,16 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 )
 
 // Keys has a Quota for each key: a tenant, a host, an API key. It makes a Quota when a key is first
-// used, and forgets it within a minute of its last use, unless it knows of a limit still, or a call
-// waits or runs. The zero value is ready; it must not be copied after its first use. It is safe for
+// used, and forgets it within a minute of its last use, unless a hold lasts or a call waits. What
+// it has learned is worth no more after half a minute without a word, also if a call runs for longer.
+// The zero value is ready; it must not be copied after its first use. It is safe for
 // concurrent use, and starts no goroutine while nothing is to be forgotten.
 //
 //	quotas := &retryquota.Keys[string]{}
@@ -23,6 +25,7 @@ type Keys[K comparable] struct {
 	mu         sync.Mutex
 	young, old map[K]*keyed[K] // used since the last look, and before
 	timer      *time.Timer     // of the next look; nil while there are no keys
+	looks      atomic.Uint32
 }
 
 // forgetAfter is how often Keys looks for what to forget. What was not used between two looks is
@@ -55,6 +58,7 @@ func (k *Keys[K]) use(e *keyed[K]) *keyed[K] {
 		k.young = map[K]*keyed[K]{}
 	}
 	k.young[e.key], e.looks = e, 0
+	e.used.Store(k.looks.Load() + 1)
 	if k.timer == nil {
 		k.timer = time.AfterFunc(forgetAfter, k.forget)
 	}
@@ -65,6 +69,7 @@ func (k *Keys[K]) use(e *keyed[K]) *keyed[K] {
 func (k *Keys[K]) forget() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	k.looks.Add(1)
 	kept := map[K]*keyed[K]{}
 	for key, e := range k.old {
 		if e.looks++; !e.quota.idle(time.Duration(e.looks) * forgetAfter) {
@@ -89,12 +94,16 @@ func (k *Keys[K]) Len() int {
 type keyed[K comparable] struct {
 	of    *Keys[K]
 	key   K
-	looks int // since it was used
+	looks int           // since it was used
+	used  atomic.Uint32 // between which looks of the Keys that was, counted from 1
 	quota Quota
 }
 
 // current returns the Quota of the key, which may be another one if this one was forgotten.
 func (e *keyed[K]) current() *Quota {
+	if e.used.Load() == e.of.looks.Load()+1 { // it is among the young
+		return &e.quota
+	}
 	e.of.mu.Lock()
 	defer e.of.mu.Unlock()
 	return &e.of.use(e).quota

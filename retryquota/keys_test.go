@@ -45,3 +45,23 @@ func TestKeysForget(t *testing.T) {
 		assert.NoError(t, call(0, nil))
 	})
 }
+
+// A key of which an attempt was never told is forgotten after a while.
+func TestKeysForgetWhatIsNeverTold(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		keys := &retryquota.Keys[int]{}
+		q := keys.Of(1)
+		for range 501 { // no limit is known after 500
+			turn, n, _ := q.Take(nil, 1)
+			require.Equal(t, 1, n)
+			q.Tell(nil, turn, nil, retry.Verdict{})
+		}
+		_, n, _ := q.Take(nil, 1)
+		require.Equal(t, 1, n)
+		time.Sleep(time.Minute)
+		assert.Equal(t, 1, keys.Len(), "it may run still")
+		time.Sleep(time.Hour)
+		assert.Zero(t, keys.Len())
+	})
+}

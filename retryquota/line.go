@@ -3,9 +3,11 @@ package retryquota
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/calls"
 	"github.com/seed-5ff3c98e/retry/internal/done"
 )
 
@@ -13,10 +15,12 @@ import (
 // time of the policy's clock.
 type Limiter interface {
 	// Take asks for n turns, and returns how many it grants. If they are fewer, the Line asks
-	// again after wait.
+	// again after wait. With n = 0, Take only looks: wait is 0 if there is a turn. turn is what the
+	// Limiter wants to know again in Return and Tell; it may be 0, and is less than 1<<30.
 	Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration)
 
-	// Return gives back n turns that were not used.
+	// Return gives back n turns that were not used. If it does nothing, they are lost: fewer
+	// attempts go than might.
 	Return(now time.Time, turn retry.Turn, n int)
 
 	// Tell is as in [retry.Pacer].
@@ -57,21 +61,40 @@ type rates interface {
 	Limiter
 	held(now time.Time) time.Duration // how long nobody may go
 	gap() time.Duration               // between two turns; 0 if it is not known
+	learns() bool                     // from refusals; then turns may go late, and be too many
 }
 
-// steady is a Limiter that holds nobody.
+// steady is a Limiter that holds nobody. None of its turns is 0, which would be none.
 type steady struct{ Limiter }
+
+// taken is in each turn of a steady Limiter.
+const taken retry.Turn = 1 << 30
+
+func (s steady) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
+	turn, granted, wait := s.Limiter.Take(now, n)
+	return turn | taken, granted, wait
+}
+
+func (s steady) Return(now time.Time, turn retry.Turn, n int) { s.Limiter.Return(now, turn&^taken, n) }
+
+func (s steady) Tell(now time.Time, turn retry.Turn, err error, v retry.Verdict) time.Duration {
+	return s.Limiter.Tell(now, turn&^taken, err, v)
+}
 
 func (steady) held(time.Time) time.Duration { return 0 }
 func (steady) gap() time.Duration           { return 0 }
+func (steady) learns() bool                 { return false }
 
 const (
+	isNew       = time.Millisecond       // since a call began that was in no line yet
 	shortestAsk = time.Millisecond       // before somebody asks again
 	unknownGap  = 2 * time.Millisecond   // between two turns, while it is not known
 	mostUnknown = 500 * time.Millisecond // before somebody asks again meanwhile
 	mostAhead   = 4 * time.Second        // before somebody asks again, besides a hold
 	maxAway     = 24 * time.Hour         // that somebody may stay away; more is a clock that went back
-	shortGrace  = 2 * time.Second        // after which a place is given up
+	grace       = 6 * time.Second        // after which a place is given up; engines look each second, or five
+	mostLate    = 500 * time.Millisecond // for which a Limiter keeps the turns of those who ask late
+	mostQuiet   = time.Minute            // in which nobody asks, that keeps a place
 	mostPlaces  = 1 << 16
 	mostLooked  = 256                   // of the first, for one that is wanted
 	mostBulk    = 50 * time.Millisecond // for which somebody gathers turns who wants many
@@ -92,14 +115,16 @@ const asked retry.Turn = 1 << 31
 // Each function gets the Limiter, because the zero value of a Quota is ready.
 type line struct {
 	mu     sync.Mutex
-	calls  queue      // in the order of since
-	places queue      // likewise
-	ready  queue      // places whose turn has come, in the order of that
-	turn   retry.Turn // of ready
-	seen   time.Time  // when somebody asked or told, by the clock of its policy
-	swept  time.Time  // when lost places were looked for
-	next   time.Time  // when there is a turn again, as the Limiter has said
-	given  int        // turns since the beginning; see ahead
+	stands atomic.Bool // a call waits, or did lately: who comes back looks whether to wake it
+	calls  queue       // in the order of since
+	places queue       // likewise
+	ready  queue       // places whose turn has come, in the order of that
+	turn   retry.Turn  // of ready
+	seen   time.Time   // when somebody asked or told, by the clock of its policy
+	swept  time.Time   // when lost places were looked for
+	next   time.Time   // when there is a turn again, as the Limiter has said
+	given  int         // turns since the beginning; see ahead
+	burst  burst       // of turns that nobody came for in time
 }
 
 // entry is a call or a place.
@@ -132,25 +157,33 @@ func (l *line) wait(ctx context.Context, p *retry.Policy, w retry.Waiting, of ra
 	if turn != 0 || err != nil {
 		return turn, 0, err
 	}
-	if over := p.Waits(); over != nil {
-		defer over()
-	}
 	e := &entry{since: w.Since, Waiting: w, own: p != nil && p.Clock != nil, woken: make(chan struct{}, 1)}
 	if e.since.IsZero() {
 		e.since = began
 	}
 	defer func() { l.leave(e, of) }() // whatever panics
+	waited, err := l.stand(ctx, p, e, began, of)
+	if err == nil {
+		turn, e.turn, err = e.turn, 0, e.err
+	}
+	return turn, waited, err
+}
+
+// stand waits in the line until e has a turn or an error, or ctx is done.
+func (l *line) stand(ctx context.Context, p *retry.Policy, e *entry, began time.Time, of rates) (time.Duration, error) {
+	if over := calls.Waits(p); over != nil {
+		defer over()
+	}
 	now := began
-	for d, came := l.enter(e, now), false; !came; {
+	for d, came := l.enter(e, now, of); !came; {
 		l.sleep(ctx, e, p, d)
 		now = p.Now()
 		if done.Is(ctx) {
-			return 0, max(now.Sub(began), 0), context.Cause(ctx)
+			return max(now.Sub(began), 0), context.Cause(ctx)
 		}
 		d, came = l.step(e, now, of)
 	}
-	turn, e.turn = e.turn, 0
-	return turn, max(now.Sub(began), 1), e.err
+	return max(now.Sub(began), 1), nil
 }
 
 // try takes a turn if nobody waits.
@@ -176,25 +209,39 @@ func (l *line) late(now time.Time, w retry.Waiting, of rates) error {
 	case held > w.Longest && w.Longest > 0,
 		ends && held > 0 && !now.Add(held).Before(w.Until),
 		ends && !now.Before(w.Until):
-		return &retry.HeldError{For: held}
+		return &retry.Error{Stop: retry.StopRetryAfter, RetryAfter: held}
 	case ends && !l.next.Before(w.Until):
-		return &retry.HeldError{For: l.next.Sub(now)}
+		return &retry.Error{Stop: retry.StopRetryAfter, RetryAfter: l.next.Sub(now)}
 	}
 	return nil
 }
 
-// enter puts a call into the line, and returns how long it sleeps.
-func (l *line) enter(e *entry, now time.Time) time.Duration {
+// enter puts a call into the line, and returns how long it sleeps, unless its turn has come. One that
+// is new is the last, also if it has read the time before others that came earlier: of thousands that
+// come at once each would look for its place.
+func (l *line) enter(e *entry, now time.Time, of rates) (d time.Duration, came bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if last := l.calls.last; last != nil && now.Sub(e.since) < isNew {
+		if ahead := last.since.Sub(e.since); ahead > 0 && ahead < mostAhead {
+			e.since = last.since
+		}
+	}
 	l.calls.insert(e)
-	return l.rest(e, now)
+	if l.stands.Store(true); l.calls.first != e {
+		return l.rest(e, now), false
+	}
+	return l.look(e, now, of) // who has come back meanwhile did not know of it
 }
 
 // step asks for the turn of a call, and returns how long it sleeps if it has not come.
 func (l *line) step(e *entry, now time.Time, of rates) (d time.Duration, came bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.look(e, now, of)
+}
+
+func (l *line) look(e *entry, now time.Time, of rates) (d time.Duration, came bool) {
 	e.wake = nil
 	l.dispense(now, e, of)
 	if e.in == nil {
@@ -222,17 +269,18 @@ func (l *line) keepers() (first, second *entry) {
 }
 
 // rest returns how long a call sleeps: until the next turn if it is a keeper, and no longer than
-// its time; a negative time is without end.
+// its time; a negative time is without end. A keeper looks each minute, because its clock may go back.
 func (l *line) rest(e *entry, now time.Time) time.Duration {
+	longest := maxAway
 	e.sleeps = e.Until
 	first, second := l.keepers()
 	if (e == first || e == second) && (e.sleeps.IsZero() || l.next.Before(e.sleeps)) {
-		e.sleeps = l.next
+		e.sleeps, longest = l.next, time.Minute
 	}
 	if e.sleeps.IsZero() {
 		return -1
 	}
-	return max(e.sleeps.Sub(now), shortestAsk/10)
+	return min(max(e.sleeps.Sub(now), shortestAsk/10), longest)
 }
 
 // sleep waits until d has passed, the call is woken, or ctx is done.
@@ -309,8 +357,11 @@ func (l *line) leave(e *entry, of rates) {
 // dispense gives out the turns that there are, in the order of arrival, to calls, and to places whose
 // owners are to come back by now. The call self knows.
 func (l *line) dispense(now time.Time, self *entry, of rates) {
-	l.seen = now
 	l.sweep(now, of)
+	if l.calls.first == nil && now.Sub(l.seen) > mostLate && of.learns() { // nobody has the timer
+		l.catchUp(now, of)
+	}
+	l.seen = now
 	for {
 		call, place := l.calls.first, l.places.due(now)
 		if call == nil && place == nil {
@@ -323,9 +374,7 @@ func (l *line) dispense(now time.Time, self *entry, of rates) {
 		}
 		l.given++
 		if place != nil && (call == nil || place.since.Before(call.since)) {
-			l.places.remove(place)
-			l.ready.insert(place)
-			l.turn, place.lost = turn, now.Add(shortGrace)
+			l.putAside(place, turn, now)
 		} else {
 			l.calls.remove(call)
 			if call.turn = turn; call != self {
@@ -333,6 +382,7 @@ func (l *line) dispense(now time.Time, self *entry, of rates) {
 			}
 		}
 	}
+	l.stands.Store(l.calls.first != nil)
 	l.alarm(self)
 }
 
@@ -344,84 +394,6 @@ func (l *line) alarm(self *entry) {
 			e.rouse()
 		}
 	}
-}
-
-// sweep gives up the places whose owners have not come back in time.
-func (l *line) sweep(now time.Time, of rates) {
-	if since := now.Sub(l.swept); since >= 0 && since < time.Second {
-		return
-	}
-	l.swept = now
-	for _, q := range []*queue{&l.places, &l.ready} {
-		for e := q.first; e != nil; {
-			next := e.after
-			if now.After(e.lost) || e.back.Sub(now) > maxAway { // or the clock went back
-				q.remove(e)
-				if q == &l.ready {
-					of.Return(now, l.turn, 1)
-				}
-			}
-			e = next
-		}
-	}
-}
-
-// take takes up to n turns, or places.
-func (l *line) take(p *retry.Policy, n int, of rates) (turn retry.Turn, granted int, wait time.Duration) {
-	now := p.Now()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.dispense(now, nil, of)
-	for ; l.ready.first != nil && granted < n; granted++ {
-		l.ready.remove(l.ready.first)
-		turn = l.turn
-	}
-	if granted == 0 && l.calls.first == nil && l.places.due(now) == nil { // the others are not here
-		if turn, granted, wait = of.Take(now, n); granted < n || n == 0 {
-			l.next = now.Add(wait)
-		}
-		l.given += granted
-	}
-	if n == 0 {
-		return turn, 0, max(l.next.Sub(now), 0)
-	}
-	if granted < n {
-		wait = l.reserve(now, n-granted, of)
-	}
-	return turn | asked, granted, wait
-}
-
-// reserve keeps n places, and returns when to come back. Places that are due are those of
-// somebody who has come back.
-func (l *line) reserve(now time.Time, n int, of rates) (wait time.Duration) {
-	again := make([]*entry, 0, min(n, 16))
-	for e := l.places.due(now); e != nil && len(again) < n; e = l.places.due(now) {
-		l.places.remove(e)
-		again = append(again, e)
-	}
-	for len(again) < n && l.places.n+l.ready.n < mostPlaces {
-		again = append(again, &entry{since: now, ahead: l.given + l.calls.n + l.places.n + len(again)})
-	}
-	if len(again) == 0 {
-		return mostAhead
-	}
-	wait = l.comes(now, max(again[0].ahead-l.given, 0), of) + min(time.Duration(n-1)*of.gap(), mostBulk)
-	for _, e := range again {
-		e.back = now.Add(wait)
-		e.lost = e.back.Add(shortGrace + wait/4)
-		l.places.insert(e)
-	}
-	return wait
-}
-
-// comes returns when somebody asks again who has so many before: after half of the time that they
-// take at the present rate, because that may rise.
-func (l *line) comes(now time.Time, ahead int, of rates) time.Duration {
-	gap, most := of.gap(), mostAhead
-	if gap <= 0 {
-		gap, most = unknownGap, mostUnknown
-	}
-	return max(l.next.Sub(now), shortestAsk) + min(time.Duration(min(ahead, 1<<20))*gap/2, most)
 }
 
 // giveBack returns n turns that were not used.
@@ -437,18 +409,24 @@ func (l *line) giveBack(p *retry.Policy, turn retry.Turn, n int, of rates) {
 }
 
 // tell tells how an attempt has ended. Who was refused is the first after the hold: a call by its
-// age, and who asks again later by a place.
+// age, and who asks again later by a place, unless that is much later.
 func (l *line) tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdict, of rates) time.Duration {
 	now := p.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if refused := err != nil && limits(v); turn&asked != 0 {
+		l.burst.tell(refused)
+		if refused { // what has not gone was not let through
+			l.takeBack(now, of)
+		}
+	}
 	held := of.Tell(now, turn&^asked, err, v)
 	if held > 0 {
 		l.holdAll(now, of)
 	}
-	if rest := of.held(now); turn&asked != 0 && rest > 0 && err != nil {
+	if rest := of.held(now); turn&asked != 0 && rest > 0 && err != nil && v.After <= rest+grace {
 		wait := max(rest, v.After)
-		l.places.insert(&entry{back: now.Add(wait), lost: now.Add(wait + wait/4 + shortGrace), ahead: l.given})
+		l.places.insert(&entry{back: now.Add(wait), lost: now.Add(wait + wait/4 + grace), ahead: l.given})
 	}
 	l.dispense(now, nil, of)
 	return held
@@ -456,10 +434,7 @@ func (l *line) tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdict
 
 // holdAll takes back the turns that were put aside, and ends the calls that cannot wait so long.
 func (l *line) holdAll(now time.Time, of rates) {
-	for e := l.ready.first; e != nil; e = l.ready.first {
-		l.ready.remove(e)
-		l.places.insert(e)
-	}
+	l.takeBack(now, of)
 	l.next = now.Add(of.held(now))
 	for e := l.calls.first; e != nil; {
 		next := e.after

@@ -8,15 +8,16 @@ type queue struct {
 	n           int
 }
 
-// insert puts an entry behind those that are as old, or older.
+// insert puts an entry behind those that are as old, or older. It looks from both ends, because who
+// comes is new, or was refused.
 func (q *queue) insert(e *entry) {
 	e.in, q.n = q, q.n+1
-	before := q.last
-	if q.first != nil && e.since.Before(q.first.since) {
-		before = nil
+	before, after := q.last, q.first
+	for before != nil && e.since.Before(before.since) && !e.since.Before(after.since) {
+		before, after = before.before, after.after
 	}
-	for before != nil && e.since.Before(before.since) {
-		before = before.before
+	if before != nil && e.since.Before(before.since) {
+		before = after.before
 	}
 	if e.before = before; before == nil {
 		e.after, q.first = q.first, e
@@ -38,6 +39,16 @@ func (q *queue) due(now time.Time) *entry {
 		}
 	}
 	return nil
+}
+
+// soonest returns when the first owner is to come back, or latest. Of many, only the first are asked.
+func (q *queue) soonest(latest time.Time) time.Time {
+	for e, n := q.first, 0; e != nil && n < mostLooked; e, n = e.after, n+1 {
+		if e.back.Before(latest) {
+			latest = e.back
+		}
+	}
+	return latest
 }
 
 func (q *queue) remove(e *entry) {

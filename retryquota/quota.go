@@ -71,8 +71,7 @@ func (q *Quota) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdic
 		return 0
 	}
 	if turn&free != 0 && !limits(v) {
-		traffic := q.traffic.Add(came - 1)
-		if window := uint32(q.window.Load()); uint32(traffic)+1 < window { // nobody waits for it
+		if q.traffic.Add(came - 1); !q.line.stands.Load() { // nobody waits for it
 			return 0
 		}
 	}
@@ -118,14 +117,15 @@ func (q *Quota) Status(p *retry.Policy) Status {
 func (q *Quota) idle(after time.Duration) bool {
 	q.line.mu.Lock()
 	defer q.line.mu.Unlock()
-	return q.line.calls.first == nil && uint32(q.traffic.Load()) == 0 && q.machine.Idle(q.line.seen.Add(after))
+	under := uint32(q.traffic.Load()) != 0 && after < longestAttempt // or was never told
+	return q.line.calls.first == nil && !under && q.machine.Idle(q.line.seen.Add(after))
 }
 
 // enter lets n attempts go without a look at the time, while no limit is known. It returns their
 // turn, or 0.
 func (q *Quota) enter(n int) retry.Turn {
 	window := q.window.Load()
-	if uint32(window) == 0 {
+	if uint32(window) == 0 || uint64(n) > uint64(uint32(window)) {
 		return 0
 	}
 	if uint32(q.traffic.Add(uint64(n))) <= uint32(window) {
@@ -145,6 +145,7 @@ type machine struct{ *Quota }
 
 func (m machine) held(now time.Time) time.Duration { return m.machine.Held(now) }
 func (m machine) gap() time.Duration               { return m.machine.Gap() }
+func (m machine) learns() bool                     { return true }
 
 // Take implements [Limiter].
 func (m machine) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
@@ -188,8 +189,9 @@ func (m machine) open(turn pace.Turn) {
 }
 
 const (
-	easy = time.Second / 2
-	poll = 10 * time.Millisecond
+	easy           = time.Second / 2
+	poll           = 10 * time.Millisecond
+	longestAttempt = time.Hour
 )
 
 // Return implements [Limiter].

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -74,13 +75,13 @@ func TestQuotaExecute(t *testing.T) {
 		var mu sync.Mutex
 		p := &retry.Policy{
 			Quota: &retryquota.Quota{}, Jitter: retry.NoJitter, Budget: &retry.Budget{Reserve: retry.NoReserve},
-			Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+			Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 				mu.Lock()
 				defer mu.Unlock()
 				if e.Kind == retry.Held {
 					events = append(events, e)
 				}
-			}),
+			}},
 		}
 		start := time.Now()
 		api := &testkit.Window{Limit: 10, Length: 2 * time.Second}
@@ -105,15 +106,16 @@ func TestQuotaExecute(t *testing.T) {
 type steady struct {
 	gap  time.Duration
 	next time.Time
+	told int // attempts, of turns as they were taken
 }
 
 // Take implements [retryquota.Limiter].
 func (s *steady) Take(now time.Time, n int) (retry.Turn, int, time.Duration) {
 	if wait := s.next.Sub(now); n == 0 || wait > 0 {
-		return 1, 0, max(wait, 0)
+		return 0, 0, max(wait, 0)
 	}
 	s.next = now.Add(s.gap)
-	return 1, 1, s.gap
+	return 0, 1, s.gap
 }
 
 // Return implements [retryquota.Limiter].
@@ -122,7 +124,23 @@ func (s *steady) Return(_ time.Time, _ retry.Turn, n int) {
 }
 
 // Tell implements [retryquota.Limiter].
-func (*steady) Tell(time.Time, retry.Turn, error, retry.Verdict) time.Duration { return 0 }
+func (s *steady) Tell(_ time.Time, turn retry.Turn, _ error, _ retry.Verdict) time.Duration {
+	s.told += 1 - int(turn)
+	return 0
+}
+
+// A Limiter that does not number its turns is asked and told once for each attempt.
+func TestLineTurnZero(t *testing.T) {
+	t.Parallel()
+	limiter, clock := &steady{gap: time.Second}, &retrytest.Clock{}
+	began := clock.Now()
+	p := &retry.Policy{Quota: &retryquota.Line{Limiter: limiter}, Clock: clock}
+	for range 5 {
+		require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
+	}
+	assert.Equal(t, 4*time.Second, clock.Now().Sub(began))
+	assert.Equal(t, 5, limiter.told)
+}
 
 // A third of 1,000 waiters is canceled: the others have their turns in order, and none is lost.
 func TestQuotaLine(t *testing.T) {
@@ -198,8 +216,7 @@ func TestQuotaTooLate(t *testing.T) {
 			ctx, cancel := clock.WithTimeout(t.Context(), tt.limit)
 			defer cancel()
 			assert.False(t, call.Next(ctx))
-			var e *retry.Error
-			require.ErrorAs(t, call.Err(), &e)
+			e := testkit.As[*retry.Error](t, call.Err())
 			assert.Equal(t, tt.stop, e.Stop)
 			assert.Equal(t, 30*time.Second, e.RetryAfter)
 			assert.Empty(t, clock.Sleeps())
@@ -217,17 +234,17 @@ func TestQuotaBegin(t *testing.T) {
 	call := retry.Call{Policy: p}
 	assert.False(t, call.Begin(t.Context()))
 	require.NoError(t, call.Err())
-	assert.InDelta(t, 10*time.Second, call.Delay(), 1e7)
+	assert.InDelta(t, 10*time.Second, call.Delay, 1e7)
 
 	state := retry.State{Failures: 1, First: firstAttempt}
 	job := retryjob.Stored{Policy: p, State: state, Lost: 1}
 	work := func(context.Context) error { return nil }
 	assert.Equal(t, retryjob.Handed, job.Attempt(t.Context(), work))
-	require.ErrorAs(t, job.Err, new(*retry.HeldError))
+	require.ErrorAs(t, job.Err, new(*retryjob.HeldError))
 	assert.InDelta(t, 10*time.Second, job.Decision.Delay, 1e7)
 	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, job.State, "the lost attempt counts")
 
-	clock.Advance(10*time.Second + call.Delay()%time.Second)
+	clock.Advance(10*time.Second + call.Delay%time.Second)
 	assert.True(t, call.Begin(t.Context()))
 	job = retryjob.Stored{Policy: p, State: state}
 	assert.Equal(t, retryjob.Handed, job.Attempt(t.Context(), work), "the turn after that comes later")
@@ -285,12 +302,8 @@ func TestQuotaRefusalsAreFree(t *testing.T) {
 	}
 }
 
-// ending is an Observer of attempts that panics when one of them ends.
-type ending struct{}
-
-func (ending) Observe(context.Context, retry.Event) {}
-
-func (ending) Attempt(context.Context, int) (context.Context, func(error)) {
+// ending panics when an attempt ends.
+func ending(context.Context, int) (context.Context, func(error)) {
 	return nil, func(error) { panic("the end") }
 }
 
@@ -311,7 +324,7 @@ func TestQuotaKeepsNoTurn(t *testing.T) {
 			assert.ErrorIs(t, call.Err(), retry.StopTimeout)
 		},
 		"a panic": func(p *retry.Policy) {
-			p.Observer = ending{}
+			p.Observer = &retry.Observer{Attempt: ending}
 			assert.Panics(t, func() { _ = p.Execute(t.Context(), func(context.Context) error { return errBoom }) })
 		},
 	} {
@@ -343,6 +356,31 @@ func TestTurnOfAnotherPolicy(t *testing.T) {
 	}
 }
 
+// A turn goes back to the Quota that has given it if the policy is exchanged for one with another
+// Quota, or with none. Each has one turn at its start.
+func TestTurnOfAnExchangedPolicy(t *testing.T) {
+	t.Parallel()
+	for name, now := range map[string]*retry.Policy{"none": {}, "another": {Quota: &retryquota.Quota{}}, "no policy": nil} {
+		for _, own := range []bool{true, false} { // of the policy, or of the job
+			given, p := &retryquota.Quota{}, &retry.Policy{}
+			turn, _, _ := given.Take(nil, 1)
+			job := retryjob.Stored{Policy: p, PolicyFor: func(string) (*retry.Policy, error) { return now, nil }, Turn: turn}
+			if p.Quota = given; own {
+				job.Policy, job.Quota = nil, given
+			}
+			outcome := job.Attempt(t.Context(), func(context.Context) error { return nil })
+			assert.Equal(t, name == "no policy" && own, outcome == retryjob.Refused, name)
+			_, n, _ := given.Take(nil, 1)
+			assert.Equal(t, 1, n, "%s, %v", name, own)
+			if now != nil && now.Quota != nil {
+				_, n, _ = now.Quota.Take(nil, 1)
+				assert.Equal(t, 1, n, "%s, %v", name, own)
+				now.Quota = &retryquota.Quota{}
+			}
+		}
+	}
+}
+
 // A wait in the line is counted, and the Observer hears of its beginning and its end. A call that
 // cannot wait so long does not stand in line for it.
 func TestQuotaWaits(t *testing.T) {
@@ -355,7 +393,7 @@ func TestQuotaWaits(t *testing.T) {
 		var all sync.WaitGroup
 		for range 3 {
 			all.Go(func() {
-				p := &retry.Policy{MaxAttempts: 1, Quota: q, Observer: told}
+				p := &retry.Policy{MaxAttempts: 1, Quota: q, Observer: told.Observer()}
 				var e *retry.Error
 				if assert.ErrorAs(t, p.Execute(t.Context(), func(context.Context) error { return errLimited }), &e) {
 					assert.InDelta(t, 10*time.Second, e.Waited, float64(time.Second))
@@ -364,7 +402,7 @@ func TestQuotaWaits(t *testing.T) {
 		}
 		synctest.Wait()
 		assert.Equal(t, "3 0", told.String())
-		p := &retry.Policy{Quota: q, Timeout: 5 * time.Second, Observer: told}
+		p := &retry.Policy{Quota: q, Timeout: 5 * time.Second, Observer: told.Observer()}
 		assert.ErrorIs(t, p.Execute(t.Context(), func(context.Context) error { return nil }), retry.StopTimeout)
 		assert.Equal(t, began, time.Now())
 		assert.Equal(t, "3 0", told.String())
@@ -373,34 +411,41 @@ func TestQuotaWaits(t *testing.T) {
 	})
 }
 
-// The first of the line goes as soon as somebody has come back.
+// The first of the line goes as soon as somebody has come back, at the start and after it.
 func TestQuotaWakesTheFirst(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		p, began := &retry.Policy{Quota: &retryquota.Quota{}}, time.Now()
-		var all sync.WaitGroup
-		for _, at := range []time.Duration{0, 3 * time.Millisecond} {
-			all.Go(func() {
-				assert.NoError(t, p.Execute(t.Context(), func(context.Context) error {
-					assert.Equal(t, at, time.Since(began))
-					time.Sleep(3 * time.Millisecond)
-					return nil
-				}))
-			})
-			synctest.Wait()
-		}
-		all.Wait()
-	})
+	for before, window := range map[int]int{0: 1, 500: 2} { // with one more each half a second
+		synctest.Test(t, func(t *testing.T) {
+			q := &retryquota.Quota{}
+			for range before {
+				turn, _, _ := q.Take(nil, 1)
+				q.Tell(nil, turn, nil, retry.Verdict{})
+			}
+			p, began := &retry.Policy{Quota: q}, time.Now()
+			var all sync.WaitGroup
+			for i := range window + 1 {
+				all.Go(func() {
+					assert.NoError(t, p.Execute(t.Context(), func(context.Context) error {
+						assert.Equal(t, time.Duration(i/window)*3*time.Millisecond, time.Since(began))
+						time.Sleep(3 * time.Millisecond)
+						return nil
+					}))
+				})
+				synctest.Wait()
+			}
+			all.Wait()
+		})
+	}
 }
 
 // lineWaits counts the waits that it was told of, and those that are over.
 type lineWaits struct{ all, over atomic.Int32 }
 
-func (*lineWaits) Observe(context.Context, retry.Event) {}
-
-func (w *lineWaits) Wait(string) func() {
-	w.all.Add(1)
-	return func() { w.over.Add(1) }
+func (w *lineWaits) Observer() *retry.Observer {
+	return &retry.Observer{Wait: func(string) func() {
+		w.all.Add(1)
+		return func() { w.over.Add(1) }
+	}}
 }
 
 func (w *lineWaits) String() string { return fmt.Sprint(w.all.Load(), " ", w.over.Load()) }
@@ -427,5 +472,33 @@ func TestQuotaLastOfTheLineLeaves(t *testing.T) {
 		synctest.Wait()
 		stand(t.Context(), nil)
 		all.Wait()
+	})
+}
+
+// No number of turns that somebody asks for, returns or tells without need harms the others.
+func TestQuotaNumbers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, served := range []int{0, 500} {
+			q := &retryquota.Quota{}
+			turn, _, _ := q.Take(nil, 1)
+			for range served {
+				q.Tell(nil, turn, nil, retry.Verdict{})
+			}
+			for _, n := range []int{math.MaxInt, math.MaxInt32, -1, math.MinInt} {
+				_, granted, wait := q.Take(nil, n)
+				assert.LessOrEqual(t, granted, max(n, 2), "of %d", n)
+				assert.GreaterOrEqual(t, granted, 0, "of %d", n)
+				assert.Less(t, wait, time.Minute)
+				q.Return(nil, turn, n)
+				q.Return(nil, turn|1<<30, n)
+			}
+			p := &retry.Policy{Quota: q}
+			began := time.Now()
+			for range 10 {
+				require.NoError(t, p.Execute(t.Context(), func(context.Context) error { return nil }))
+			}
+			assert.Less(t, time.Since(began), 5*time.Second)
+		}
 	})
 }

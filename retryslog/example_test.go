@@ -50,11 +50,11 @@ func ExampleNew() {
 // Two Observers: one logs, and one counts retries by the kind of the failure.
 func ExampleNew_metrics() {
 	retries := new(expvar.Map) // expvar.Publish shows it, or use a counter of your metrics
-	count := retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+	count := &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 		if e.Kind == retry.Retrying {
 			retries.Add(cmp.Or(e.Verdict.Category, e.Verdict.Class.String()), 1)
 		}
-	})
+	}}
 	policy := &retry.Policy{
 		Name:     "fetch",
 		Observer: retry.Observers(retryslog.New(slog.Default(), nil), count),

@@ -56,11 +56,12 @@ type Options struct {
 //
 // Handlers get the context of the call. Like the Policy, the Observer may be used
 // by any number of goroutines.
-func New(logger *slog.Logger, opts *Options) retry.Observer {
+func New(logger *slog.Logger, opts *Options) *retry.Observer {
 	if opts == nil {
 		opts = &Options{}
 	}
-	return &observer{logger: logger, options: *opts, storm: storm{interval: opts.Interval}}
+	o := &observer{logger: logger, options: *opts, storm: storm{interval: opts.Interval}}
+	return &retry.Observer{Event: o.event}
 }
 
 type observer struct {
@@ -69,8 +70,7 @@ type observer struct {
 	storm   storm
 }
 
-// Observe implements [retry.Observer].
-func (o *observer) Observe(ctx context.Context, e retry.Event) {
+func (o *observer) event(ctx context.Context, e retry.Event) {
 	message, level := o.describe(e)
 	logger := o.logger
 	if logger == nil {

@@ -5,9 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -38,7 +41,7 @@ func TestObserve(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
 	after := retry.Verdict{Class: retry.RateLimited, After: time.Minute, Category: "http_429"}
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		event retry.Event
 		want  string
@@ -116,12 +119,11 @@ func TestObserve(t *testing.T) {
 		},
 		{"succeeded", retry.Event{Kind: retry.Succeeded, Attempt: 1}, ""},
 		{"no event", retry.Event{}, ""},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
-			retryslog.New(logger(&b), nil).Observe(t.Context(), test.event)
+			retryslog.New(logger(&b), nil).Event(t.Context(), test.event)
 			assert.Equal(t, test.want, strings.TrimSpace(b.String()))
 		})
 	}
@@ -142,7 +144,7 @@ func TestOptions(t *testing.T) {
 			{Kind: retry.Succeeded, Attempt: 2},
 			{Kind: retry.Succeeded, Attempt: 1},
 		} {
-			o.Observe(t.Context(), e)
+			o.Event(t.Context(), e)
 		}
 	}
 	observe()
@@ -166,7 +168,7 @@ func (panicking) Error() string { panic("oh") }
 
 func TestErrorTexts(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		name string
 		err  error
 		want string
@@ -178,13 +180,12 @@ func TestErrorTexts(t *testing.T) {
 		{"header", errors.New("sent Authorization: Bearer abc"), `error="sent Authorization: Bearer ***"`},
 		{"prose", errors.New("token: expired"), `error="token: expired"`},
 		{"lines", errors.Join(errors.New("a"), errors.New("b")), `error="a\nb"`},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			var b bytes.Buffer
 			o := retryslog.New(logger(&b), nil)
-			o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Stop: retry.StopFinal, Err: test.err})
+			o.Event(t.Context(), retry.Event{Kind: retry.GaveUp, Stop: retry.StopFinal, Err: test.err})
 			assert.Contains(t, b.String(), test.want)
 		})
 	}
@@ -235,7 +236,7 @@ func TestDefaultLogger(t *testing.T) { //nolint:paralleltest // see above
 	t.Cleanup(func() { slog.SetDefault(original) })
 	var b bytes.Buffer
 	slog.SetDefault(logger(&b)) // after New
-	o.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Attempt: 2})
+	o.Event(t.Context(), retry.Event{Kind: retry.Succeeded, Attempt: 2})
 	assert.Equal(t, []string{"level=INFO msg=recovered attempt=2 elapsed=0s"}, lines(&b))
 }
 
@@ -250,7 +251,7 @@ func TestDisabled(t *testing.T) { //nolint:paralleltest // see above
 	}})
 	e := retry.Event{Kind: retry.Retrying, Attempt: 1, Err: errors.New("boom"), Verdict: retry.Verdict{After: 1}}
 	ctx := t.Context()
-	assert.Zero(t, testing.AllocsPerRun(100, func() { o.Observe(ctx, e) }))
+	assert.Zero(t, testing.AllocsPerRun(100, func() { o.Event(ctx, e) }))
 	assert.Empty(t, b.String())
 }
 
@@ -260,7 +261,7 @@ func TestDecisionAndState(t *testing.T) {
 	p := &retry.Policy{Name: "task", Jitter: retry.NoJitter, FreeRateLimits: 1}
 	first := time.Date(2026, time.November, 21, 6, 48, 0, 0, time.UTC)
 	limited := retry.Verdict{Class: retry.RateLimited, After: time.Minute, Category: "http_429"}
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		value slog.Attr
 		text  string
@@ -297,8 +298,7 @@ func TestDecisionAndState(t *testing.T) {
 			`{"v":{"retry":false,"stop":"retry_after","delay":60000000000,"class":"rate_limited","category":"http_429",` +
 				`"retry_after":60000000000,"limit":3,"state":{"failures":1}}}`,
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var text, json bytes.Buffer
@@ -313,5 +313,157 @@ func TestDecisionAndState(t *testing.T) {
 			assert.Equal(t, tt.text, strings.TrimSpace(text.String()))
 			assert.JSONEq(t, tt.json, json.String())
 		})
+	}
+}
+
+// TestStorm has ten failures a second for two minutes, and then some later.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Minute})
+		fail := retry.Event{
+			Kind: retry.Retrying, Attempt: 1, Err: errors.New("boom"),
+			Verdict: retry.Verdict{Class: retry.Retryable, Category: "timeout"},
+		}
+		for range 1201 {
+			o.Event(t.Context(), fail)
+			time.Sleep(100 * time.Millisecond)
+		}
+		for range 5 {
+			o.Event(t.Context(), fail)
+		}
+		time.Sleep(time.Hour)
+		o.Event(t.Context(), fail)
+		time.Sleep(time.Hour)
+		o.Event(t.Context(), fail)
+		const line = "level=WARN msg=retrying attempt=1 delay=0s class=retryable category=timeout elapsed=0s error=boom"
+		assert.Equal(t, []string{line, line + " suppressed=599", line + " suppressed=599", line + " suppressed=5", line}, lines(&out))
+	})
+}
+
+// TestStormKinds has lines that say different things: none holds back another.
+func TestStormKinds(t *testing.T) {
+	t.Parallel()
+	a := retry.Event{Kind: retry.Retrying, Policy: "a", Attempt: 1, Verdict: retry.Verdict{Class: retry.Retryable, Category: "x"}}
+	b, c, d, e, f := a, a, a, a, a
+	b.Policy = "b"
+	c.Verdict.Category = "y"
+	d.Verdict.Class = retry.RateLimited
+	e.Kind, e.Stop = retry.GaveUp, retry.StopAttempts
+	f.Kind, f.Stop = retry.GaveUp, retry.StopBudget
+	var out bytes.Buffer
+	o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Hour, Succeeded: slog.LevelInfo})
+	for range 3 {
+		for _, e := range []retry.Event{a, b, c, d, e, f, {Kind: retry.Succeeded, Attempt: 1}, {Kind: retry.Succeeded, Attempt: 2}} {
+			e.Elapsed++ // of no account
+			o.Event(t.Context(), e)
+		}
+	}
+	assert.Len(t, lines(&out), 8)
+}
+
+// TestStormCategories has a server that makes up categories.
+func TestStormCategories(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Hour})
+	for n := range 100_000 {
+		o.Event(t.Context(), retry.Event{
+			Kind: retry.Retrying, Attempt: 1, Verdict: retry.Verdict{Class: retry.Retryable, Category: fmt.Sprint("made_up_", n)},
+		})
+	}
+	assert.Len(t, lines(&out), 1001)
+}
+
+// TestStormFirstLine has a policy that has never failed before. Its first line is there, even if
+// lines of a thousand kinds of other policies have been left out.
+func TestStormFirstLine(t *testing.T) {
+	t.Parallel()
+	for _, lines := range []int{1, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var out bytes.Buffer
+			o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Minute})
+			for n := range 1000 {
+				for range lines {
+					o.Event(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "search", Verdict: retry.Verdict{Category: fmt.Sprint(n)}})
+				}
+				time.Sleep(time.Hour)
+			}
+			o.Event(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "payments", Verdict: retry.Verdict{Category: "new"}})
+			time.Sleep(time.Second)
+			o.Event(t.Context(), retry.Event{Kind: retry.GaveUp, Policy: "login", Verdict: retry.Verdict{Category: "new"}})
+			assert.Contains(t, out.String(), "policy=payments")
+			assert.Contains(t, out.String(), "policy=login")
+		})
+	}
+}
+
+// TestStormOff has no Interval: every line is logged.
+func TestStormOff(t *testing.T) {
+	t.Parallel()
+	for _, interval := range []time.Duration{0, -1} {
+		var out bytes.Buffer
+		o := retryslog.New(logger(&out), &retryslog.Options{Interval: interval})
+		for range 10 {
+			o.Event(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1})
+		}
+		assert.Len(t, lines(&out), 10)
+	}
+}
+
+// TestStormLevels has lines that no handler wants: they neither count nor hold back.
+func TestStormLevels(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	level := &slog.LevelVar{}
+	level.Set(slog.LevelError)
+	o := retryslog.New(slog.New(slog.NewTextHandler(&out, &slog.HandlerOptions{Level: level})), &retryslog.Options{Interval: time.Hour})
+	o.Event(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1})
+	level.Set(slog.LevelDebug)
+	o.Event(t.Context(), retry.Event{Kind: retry.Retrying, Attempt: 1})
+	assert.Len(t, lines(&out), 1)
+	assert.NotContains(t, out.String(), "suppressed")
+}
+
+// TestStormShared has an Observer in use by many goroutines: each line is logged or
+// counted.
+func TestStormShared(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		o := retryslog.New(logger(&out), &retryslog.Options{Interval: time.Second})
+		var all sync.WaitGroup
+		for range 10 {
+			all.Go(func() {
+				for range 100 {
+					o.Event(context.Background(), retry.Event{Kind: retry.Retrying, Attempt: 1})
+					time.Sleep(30 * time.Millisecond)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(time.Second)
+		o.Event(context.Background(), retry.Event{Kind: retry.Retrying, Attempt: 1})
+		total := 0
+		for _, line := range lines(&out) {
+			n := 0
+			if _, count, ok := strings.Cut(line, "suppressed="); ok {
+				_, err := fmt.Sscan(count, &n)
+				assert.NoError(t, err)
+			}
+			total += 1 + n
+		}
+		assert.Equal(t, 1001, total)
+	})
+}
+
+// BenchmarkStorm has lines that are left out.
+func BenchmarkStorm(b *testing.B) {
+	o := retryslog.New(slog.New(slog.NewTextHandler(io.Discard, nil)), &retryslog.Options{Interval: time.Hour})
+	e := retry.Event{Kind: retry.Retrying, Attempt: 1, Err: errors.New("boom")}
+	b.ReportAllocs()
+	for b.Loop() {
+		o.Event(b.Context(), e)
 	}
 }

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	ncruces "github.com/seed-5ff3c98e/retry/retrysql/internal/fake/go-sqlite3"
 	"github.com/seed-5ff3c98e/retry/retrysql/internal/fake/mysql"
@@ -126,7 +130,7 @@ var classified = []struct {
 	{"final", final, states(
 		"40000", "40002", "57014", "25P02", "25P04", "57P04", "23505", "23P01", "XX000", "22012", "23503", "28P01", "3D000",
 		"42601", "0A000", "P0001", "XX001", "XX002", "21000", "44000", "54000", "54001", "2BP01", "3F000", "0LP01", "0P000",
-		"25001", "25P01", "55P02", "55P04",
+		"25001", "25P01", "55P02", "55P04", "22000", "22P02", "23502", "28000", "42P01", "42501",
 	)},
 	{"cached plan", anew, one("sql_0A000", &pgAnswer{"ERREUR", "0A000", "RevalidateCachedQuery"})},
 	{"cached plan of CockroachDB", anew, one("sql_0A000", &pgxAnswer{pgAnswer{"ERROR", "0A000", "exec"}, "ERROR", cachedPlan})},
@@ -134,7 +138,7 @@ var classified = []struct {
 	{"standby, serializable by default", anew, one("sql_0A000", &pgAnswer{"ERROR", "0A000", "GetSerializableTransactionSnapshot"})},
 	{"another routine", final, one("sql_0A000", &pgAnswer{"ERROR", "0A000", "CheckSelectLocking"})},
 	{"system and io error, nobody's opinion", unknown, states("58000", "58030")},
-	{"no states", unknown, states("", "4000", "400011")},
+	{"no states", unknown, states("", "4", "4000", "400011", "40001 ", "40p01", "00000", "01000", "99999", "zzzzz")},
 
 	{"MySQL rolled back", anew, numbers(
 		1213, 1205, 1614, 1613, 1402, 3058, 3132, 3101, 3572, 1206, 1020, 1412, 1615,
@@ -226,9 +230,10 @@ var classified = []struct {
 		"text":           errors.New("the database is busy"),
 	}},
 
-	{"SQL Server rolled back", anew, servers(1204, 1205, 1222, 3960, 3966, 41301, 41302, 41305, 41325, 41839)},
+	{"SQL Server rolled back", anew, servers(1204, 1205, 1222, 3960, 3961, 3966, 41301, 41302, 41305, 41325, 41839)},
 	{"SQL Server transient", again, servers(
 		40197, 40143, 40540, 40613, 49802, 615, 921, 952, 988, 4060, 4221, 18401, 17197, 17889,
+		976, 978, 982, 983, 3906, 596, 3303, 3948, 6005, 904, 913, 922, 955, 956, 1807, 701,
 		10053, 10054, 10060, 11001, 233, 121, 64, 997, 8645, 8651, 8628, 601, 669, 617, 539, 42108, 42109, 10922,
 	)},
 	{
@@ -236,7 +241,8 @@ var classified = []struct {
 		servers(10928, 10929, 10930, 10936, 49918, 49919, 49920, 40642, 40648, 40675, 40903, 40189),
 	},
 	{"SQL Server overloaded, with a hint", hinted, servers(40501)},
-	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 50000)},
+	{"SQL Server final", final, servers(2627, 2601, 102, 208, 547, 8152, 18456, 40544)},
+	{"SQL Server, nobody's opinion", unknown, servers(-2, 926, 20, 50000, 0, -1, 1, 1<<31-1, -1<<31)},
 
 	{"database/sql", final, map[string]error{"sql_no_rows": sql.ErrNoRows, "sql_tx_done": sql.ErrTxDone}},
 	{"connection done", anew, one("sql_conn_done", sql.ErrConnDone)},
@@ -355,7 +361,7 @@ func TestClassifyTrees(t *testing.T) {
 	t.Parallel()
 	closed := sql.OpenDB(&server{})
 	assert.NoError(t, closed.Close())
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -369,8 +375,7 @@ func TestClassifyTrees(t *testing.T) {
 		{"named, and what it wraps", &mysqlWrap{my(1105), io.ErrUnexpectedEOF}, again("eof")},
 		{"deadline of another context", context.DeadlineExceeded, again("timeout")},
 		{"a pool that is closed", closed.Ping(), final("closed")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, tt.want, retrysql.Classify(tt.err))
@@ -392,3 +397,91 @@ type mysqlWrap struct{ outer, inner error }
 
 func (e *mysqlWrap) Error() string   { return "x" }
 func (e *mysqlWrap) Unwrap() []error { return []error{e.outer, e.inner} }
+
+// hostileError panics in every method that is asked for.
+type hostileError struct{}
+
+func (hostileError) Error() string    { panic("Error") }
+func (hostileError) SQLState() string { panic("SQLState") }
+func (hostileError) Is(error) bool    { panic("Is") }
+func (hostileError) Unwrap() []error  { panic("Unwrap") }
+
+// hostileStateError panics when its text is asked for.
+type hostileStateError string
+
+func (hostileStateError) Error() string      { panic("Error") }
+func (e hostileStateError) SQLState() string { return string(e) }
+
+// listError cannot be compared.
+type listError []string
+
+func (listError) Error() string { return "list" }
+
+// loopError wraps itself.
+type loopError struct{ _ int }
+
+func (e *loopError) Error() string { return "loop" }
+func (e *loopError) Unwrap() error { return e }
+
+// leaves has errors without a cause: the errors of the table, and hostile ones.
+func leaves() []error {
+	errs := []error{
+		nil,
+		&loopError{},
+		hostileError{},
+		hostileStateError("0A000"), hostileStateError("P0001"),
+		listError{},
+		(*pgError)(nil),
+		(*mysql.MySQLError)(nil), (*modernc.Error)(nil), io.EOF, syscall.ECONNRESET, syscall.ECONNREFUSED,
+	}
+	for _, group := range classified {
+		for _, category := range slices.Sorted(maps.Keys(group.errs)) {
+			errs = append(errs, group.errs[category])
+		}
+	}
+	return errs
+}
+
+var allLeaves = leaves()
+
+// kinds has the parts of random error trees. A byte does not reach all of the
+// leaves.
+var kinds = testkit.Kinds{
+	Leaves: []func(detail byte) error{
+		func(detail byte) error { return allLeaves[int(detail)%len(allLeaves)] },
+		func(detail byte) error { return allLeaves[(256+int(detail))%len(allLeaves)] },
+	},
+	Wraps: []func(detail byte, cause error) error{
+		func(_ byte, cause error) error { return fmt.Errorf("x: %w", cause) },
+		func(_ byte, cause error) error { return badConnError{cause} },
+		func(detail byte, cause error) error {
+			return retry.Mark(cause, retry.Verdict{Class: retry.Class(detail % 4), Category: "mark"})
+		},
+	},
+}
+
+func checkTree(t *testing.T, data []byte) {
+	t.Helper()
+	tree := kinds.Tree(data)
+	tree.Check(t, retrysql.Classify)
+	assert.LessOrEqual(t, retrysql.Classify(tree.Err()).Class, retry.RateLimited)
+}
+
+// TestClassifyRandomTrees is the fuzz test with trees that it rarely finds in the
+// time of a test run.
+func TestClassifyRandomTrees(t *testing.T) {
+	t.Parallel()
+	assert.LessOrEqual(t, len(allLeaves), 512, "two functions are enough")
+	testkit.Random(t, 3000, func(data []byte) { checkTree(t, data) })
+}
+
+func FuzzClassify(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{192, 2, 0, 30, 0, 90})                         // two known errors
+	f.Add([]byte{81, 0, 82, 0, 0, 8})                           // a chain
+	f.Add([]byte("\x4c\x20Error 1213 (40001): Deadlock found")) // texts
+	f.Add([]byte("\x4c\x28database is locked (517) (SQLITE_BUSY)"))
+	f.Add([]byte{192, 3, 0, 1, 0, 2, 0, 3}) // panics
+	f.Add([]byte{192, 2, 80, 2, 0, 40, 80, 3, 0, 50})
+	f.Fuzz(func(t *testing.T, data []byte) { checkTree(t, data) })
+}

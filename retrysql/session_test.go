@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -23,7 +24,7 @@ import (
 // used again, and neither are the idle ones.
 func TestFreshConnection(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		opts *retrysql.TxOptions
 		errs []error
@@ -44,8 +45,7 @@ func TestFreshConnection(t *testing.T) {
 			my(1047), my(3797), serverError(976), serverError(3906),
 			&pgAnswer{"ERROR", "0A000", "RevalidateCachedQuery"},
 		}, 0},
-	}
-	for _, tt := range tests {
+	} {
 		for _, err := range tt.errs {
 			t.Run(tt.name+" "+retrysql.Classify(err).Category, func(t *testing.T) {
 				t.Parallel()
@@ -67,8 +67,7 @@ func idle(t *testing.T, db *sql.DB, n int) {
 	db.SetMaxIdleConns(n)
 	conns := make([]*sql.Conn, n)
 	for i := range conns {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
+		conn := testkit.Must(db.Conn(t.Context()))(t)
 		conns[i] = conn
 	}
 	for _, conn := range conns {
@@ -86,8 +85,7 @@ func TestDrainLeavesBusyConnections(t *testing.T) {
 	db.SetMaxOpenConns(4)
 	busy := make([]*sql.Conn, 2)
 	for i := range busy {
-		conn, err := db.Conn(t.Context())
-		require.NoError(t, err)
+		conn := testkit.Must(db.Conn(t.Context()))(t)
 		busy[i] = conn
 	}
 	s.on("exec", pg("25006"))
@@ -103,7 +101,7 @@ func TestDrainLeavesBusyConnections(t *testing.T) {
 // those that broke while they were idle, but not for ever.
 func TestBeginOnIdleConnections(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		errs   []error
 		fails  int // times
@@ -117,8 +115,7 @@ func TestBeginOnIdleConnections(t *testing.T) {
 		{"not for ever", []error{io.ErrUnexpectedEOF}, 6, false, 6, 0},
 		{"times out", []error{os.ErrDeadlineExceeded}, 1, false, 5, 4},
 		{"the server says no", []error{codes(5)["sqlite_5"]}, 1, false, 5, 5},
-	}
-	for _, tt := range tests {
+	} {
 		for _, err := range tt.errs {
 			t.Run(tt.name+" "+err.Error(), func(t *testing.T) {
 				t.Parallel()
@@ -141,7 +138,7 @@ func TestBeginOnIdleConnections(t *testing.T) {
 // TestRollbackFails closes the connection, unless SQLite was faster.
 func TestRollbackFails(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		err  error
 		open int
 	}{
@@ -151,8 +148,7 @@ func TestRollbackFails(t *testing.T) {
 		{driver.ErrBadConn, 0},
 		{codes(10)["sqlite_10"], 0},
 		{codes(1)["sqlite_1"], 1}, // no transaction is active
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.err.Error(), func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)

@@ -56,7 +56,7 @@ func TestInTxVerdicts(t *testing.T) {
 	mine := func(v retry.Verdict) retry.Classifier {
 		return func(error) retry.Verdict { return v }
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		err     error
 		policy  retry.Policy
@@ -88,8 +88,7 @@ func TestInTxVerdicts(t *testing.T) {
 		{name: "rate limit", err: my(1226), retried: true},
 		{name: "nobody knows, but the connection is gone", err: errBusiness, gone: true, retried: true},
 		{name: "final, and the connection is gone", err: my(1062), gone: true},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
@@ -124,7 +123,7 @@ func TestInTxVerdictIsSeen(t *testing.T) {
 	s, db := newServer(t)
 	s.on("exec", pg("57P01"), errBusiness)
 	p, recorder := quick(), &retrytest.Recorder{}
-	p.Observer = recorder
+	p.Observer = recorder.Observer()
 	require.Equal(t, errBusiness, retrysql.InTx(t.Context(), db, p, nil, update))
 	events := recorder.Events()
 	require.Len(t, events, 2)
@@ -134,7 +133,7 @@ func TestInTxVerdictIsSeen(t *testing.T) {
 
 func TestInTxBeginFails(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		op      string
 		err     error
@@ -146,8 +145,7 @@ func TestInTxBeginFails(t *testing.T) {
 		{"password", "open", pg("28P01"), false},
 		{"locked", "begin", codes(5)["sqlite_5"], true},
 		{"isolation", "begin", errors.New("unsupported isolation: Linearizable"), false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
@@ -221,7 +219,7 @@ func TestInTxFnEndsIt(t *testing.T) {
 				t.Parallel()
 				s, db := newServer(t)
 				p, recorder := quick(), &retrytest.Recorder{}
-				p.Observer = recorder
+				p.Observer = recorder.Observer()
 				err := retrysql.InTx(t.Context(), db, p, &retrysql.TxOptions{Idempotent: true}, func(_ context.Context, tx *sql.Tx) error {
 					return errors.Join(end(tx), result)
 				})
@@ -250,7 +248,7 @@ func explodingClassifier(error) retry.Verdict { panic("classifier") }
 // the connection can be used.
 func TestInTxUnwinds(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name       string // of the function in the stack
 		fn         func(context.Context, *sql.Tx) error
 		classifier retry.Classifier
@@ -259,8 +257,7 @@ func TestInTxUnwinds(t *testing.T) {
 		{"explode", explode, nil, errBusiness},
 		{"leave", leave, nil, nil},
 		{"explodingClassifier", func(context.Context, *sql.Tx) error { return errBusiness }, explodingClassifier, "classifier"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
@@ -308,7 +305,7 @@ func TestInTxAttemptTimeoutAtBegin(t *testing.T) {
 func TestInTxCanceled(t *testing.T) {
 	t.Parallel()
 	errWhy := errors.New("the user left")
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		at   string
 		want []string
@@ -317,8 +314,7 @@ func TestInTxCanceled(t *testing.T) {
 		{"while it connects", "open", []string{"refuse"}},
 		{"in fn", "fn", []string{"open 1", "begin 1", "exec 1 UPDATE", "rollback 1"}},
 		{"in a statement", "exec", []string{"open 1", "begin 1", "exec 1 UPDATE", "rollback 1"}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s, db := newServer(t)
@@ -336,8 +332,7 @@ func TestInTxCanceled(t *testing.T) {
 				cancel(errWhy)
 				return err
 			})
-			var gaveUp *retry.Error
-			require.ErrorAs(t, err, &gaveUp)
+			gaveUp := testkit.As[*retry.Error](t, err)
 			assert.Equal(t, retry.StopCanceled, gaveUp.Stop)
 			require.ErrorIs(t, err, errWhy)
 			require.NotErrorIs(t, err, retrysql.ErrCommitUnknown)

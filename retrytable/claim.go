@@ -11,7 +11,7 @@ import (
 
 // Lease is the right to a row for a while. [Table.Claim] and [Table.Sweep] give it, and
 // the methods that finish a job need it. It may be stored, or sent to the process that
-// does the work and ends the job by a call: the example of internal/test/tabletest does so, for a
+// does the work and ends the job by a call: the example of internal/test/real/tabletest does so, for a
 // job that it claims by its ID, with a ClaimWhere of "id = $1".
 type Lease[ID any] struct {
 	ID    ID    // of the row

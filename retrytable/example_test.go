@@ -52,7 +52,7 @@ func ExampleTable_TryAgain() {
 }
 
 // A worker on a table of mails, until the context is done. What the work has to write is
-// committed together with the end of the job. internal/test/tabletest runs the same with a
+// committed together with the end of the job. internal/test/real/tabletest runs the same with a
 // database.
 func ExampleWorker() {
 	var db *sql.DB // of any driver for PostgreSQL or SQLite; here there is none

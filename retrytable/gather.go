@@ -1,6 +1,7 @@
 package retrytable
 
 import (
+	"context"
 	"runtime"
 	"sync"
 	"time"
@@ -16,9 +17,10 @@ type gathering struct {
 	mu         sync.Mutex
 	waiting    []*write
 	committers int
-	patient    bool        // a committer stores an outcome for which it may wait for a lock
-	latest     time.Time   // when the latest statement began
-	late       *time.Timer // looks whether that has ended; nil if nobody waits for it
+	patient    bool          // a committer stores an outcome for which it may wait for a lock
+	latest     time.Time     // when the latest statement began
+	ended      chan struct{} // is closed when any statement ends; nil if none has begun since
+	late       *time.Timer   // looks whether the latest has ended; nil if nobody waits for it
 	running    sync.WaitGroup
 }
 
@@ -85,13 +87,42 @@ func (s *shift[ID]) commit() {
 			return
 		}
 		s.storeOutcomes(group, patient)
-		if patient {
-			g.mu.Lock()
-			g.patient = false
-			g.mu.Unlock()
-		}
+		g.end(patient)
 	}
 }
+
+func (g *gathering) end(patient bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if patient {
+		g.patient = false
+	}
+	if g.ended != nil {
+		close(g.ended)
+		g.ended = nil
+	}
+}
+
+// await waits until one of the statements that store outcomes has ended, but not for long. It reports
+// whether one has begun since the last end: one that runs beside others may go unnoticed.
+func (g *gathering) await(ctx context.Context) bool {
+	g.mu.Lock()
+	ended := g.ended
+	g.mu.Unlock()
+	if ended == nil {
+		return false
+	}
+	timer := time.NewTimer(longestAwait)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	return true
+}
+
+const longestAwait = 5 * time.Millisecond
 
 // take takes the oldest outcome and those that can be stored with it. A single outcome may
 // wait for the lock of its row, but only one committer may wait so at a time.
@@ -115,6 +146,9 @@ func (g *gathering) take() (group []*write, patient bool) {
 		return nil, false
 	}
 	g.latest = time.Now()
+	if g.ended == nil {
+		g.ended = make(chan struct{})
+	}
 	if patient = len(group) == 1 && !g.patient; patient {
 		g.patient = true
 	}

@@ -27,8 +27,9 @@ type pulse struct {
 	write
 	retryjob.Overtime
 
-	stuck func(error) // is told that it has
-	gone  bool        // the lease is lost, and the work is watched only
+	prepare func()      // makes the write, and what is told; most jobs are over before they need it
+	stuck   func(error) // is told that it has
+	gone    bool        // the lease is lost, and the work is watched only
 
 	due  time.Time // when it is to be extended
 	sent time.Time // when the last statement began that extends it
@@ -46,11 +47,14 @@ var errAsleep = errors.New("this process did not run")
 // when the lease ends now.
 func (s *shift[ID]) beat(ctx context.Context, job *Job[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
 	h := &s.heart
-	p := &pulse{write: write{Change: s.statements.Extend(job.claimed(nil), 0), ends: ends}, last: errAsleep, lost: lost}
+	p := &pulse{write: write{ends: ends}, last: errAsleep, lost: lost}
 	p.Most = s.overtime
 	p.Begin(ctx)
-	p.tell = func(err error) { s.extended(p, err) }
-	p.stuck = func(err error) { s.reportOf(job, err) }
+	p.prepare = func() {
+		p.Change = s.statements.Extend(job.claimed(nil), 0)
+		p.tell = func(err error) { s.extended(p, err) }
+		p.stuck = func(err error) { s.reportOf(job, err) }
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.pulses == nil {
@@ -136,6 +140,9 @@ func (s *shift[ID]) extendAll(all []*pulse) {
 	var sound, alone []*write // those that something was wrong with would have others refused
 	var wrong error
 	for _, p := range all {
+		if p.Change == nil {
+			p.prepare()
+		}
 		p.sent = now
 		stuck := p.Check(now)
 		switch {

@@ -3,6 +3,8 @@ package retrytable
 import (
 	"database/sql/driver"
 	"fmt"
+	"regexp"
+	"strings"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/show"
@@ -25,12 +27,39 @@ const (
 	Datetime // MySQL only: datetime(6), in UTC
 
 	// RFC3339 is text, for SQLite only, where many programs keep instants like this. It is
-	// written as "2006-01-02T15:04:05.000+00:00", in milliseconds, rounded up. It is read in
-	// any form that SQLite's date functions read: with another zone or Z, with a space, with
-	// other fractions of a second. Without a zone it is UTC. Instants are compared as what
-	// they mean. [Table.Check] reports a due time that is no instant; such a row is never due.
+	// written as "2006-01-02T15:04:05.000+00:00", in milliseconds, rounded up; [TextLike] has
+	// other forms. It is read in any form that SQLite's date functions read: with another zone
+	// or Z, with a space, with other fractions of a second. Without a zone it is UTC. Instants
+	// are compared as what they mean. [Table.Check] reports a due time that is no instant; such
+	// a row is never due.
 	RFC3339
 )
+
+// TextLike is [RFC3339] that is written in the form of an example, for programs that read no other
+// form: with T or a space, with milliseconds or in whole seconds, with Z, +00:00 or nothing for
+// UTC, as in "2006-01-02 15:04:05". If the example has another form, TextLike is RFC3339.
+func TextLike(example string) Instants {
+	form := textForm.FindStringSubmatch(example)
+	if form == nil {
+		return RFC3339
+	}
+	as := sqltable.RFC3339
+	if form[1] == " " {
+		as |= sqltable.Spaced
+	}
+	if form[2] == "" {
+		as |= sqltable.Whole
+	}
+	switch form[3] {
+	case "Z":
+		as |= sqltable.Zulu
+	case "":
+		as |= sqltable.Zoneless
+	}
+	return Instants(as)
+}
+
+var textForm = regexp.MustCompile(`^\d{4}-\d\d-\d\d([T ])\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)?$`)
 
 // Instant is an instant in a column, for the program's own statements about the table.
 // It is a [database/sql.Scanner] and a [driver.Valuer]. NULL is the zero Time.
@@ -58,19 +87,20 @@ func (i *Instant) Scan(value any) error {
 	case []byte:
 		return i.Scan(string(v))
 	case string:
-		at, err := time.Parse(time.DateTime, v) // takes fractions of a second too
+		spaced := strings.Replace(v, "T", " ", 1)
+		at, err := time.Parse(time.DateTime, spaced) // takes fractions of a second too
 		if err != nil {
-			at, err = time.Parse(time.RFC3339, v)
+			at, err = time.Parse(time.DateTime+"Z07:00", spaced)
 		}
 		if err != nil {
 			return fmt.Errorf("retrytable: Instant: %s: is no instant", show.Quote(v))
 		}
 		i.Time = at.UTC()
 	case int64:
-		switch sqltable.Instants(i.As).Unit() {
-		case 1_000:
+		switch i.As {
+		case UnixMillis:
 			i.Time = time.UnixMilli(v).UTC()
-		case 1_000_000:
+		case UnixSeconds:
 			i.Time = time.Unix(v, 0).UTC()
 		default:
 			i.Time = time.UnixMicro(v).UTC()
@@ -84,19 +114,21 @@ func (i *Instant) Scan(value any) error {
 // Value implements [driver.Valuer]. It rounds up to the unit of the column, so that
 // nothing is early.
 func (i Instant) Value() (driver.Value, error) {
+	as := sqltable.Instants(i.As)
 	switch {
-	case i.As == DefaultInstants || i.As > RFC3339:
+	case i.As == DefaultInstants || i.As > RFC3339 && !as.IsText():
 		return nil, fmt.Errorf("retrytable: Instant.As: %d: must be a type", i.As)
 	case i.IsZero():
 		return nil, nil
 	case i.As == Timestamptz:
 		return i.Time, nil
-	case i.As == RFC3339:
-		return i.Add(time.Millisecond - 1).UTC().Format("2006-01-02T15:04:05.000-07:00"), nil
+	case as.IsText():
+		up := time.Duration(as.Unit())*time.Microsecond - 1
+		return i.Add(up).UTC().Format(as.Layout(time.DateOnly, time.TimeOnly, ".000")), nil
 	case i.As == Datetime: // as text, because a driver may put a time into another zone
 		return i.Add(time.Microsecond - 1).UTC().Format("2006-01-02 15:04:05.999999"), nil
 	}
-	unit := int64(sqltable.Instants(i.As).Unit())
+	unit := int64(as.Unit())
 	micros := i.UnixMicro()
 	if i.Nanosecond()%1000 > 0 {
 		micros++

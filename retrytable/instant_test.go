@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -39,14 +40,12 @@ func TestInstant(t *testing.T) {
 		require.NoError(t, back.Scan(value))
 		assert.Equal(t, want.back, back.Time)
 
-		value, err = retrytable.Instant{As: as}.Value()
-		require.NoError(t, err)
+		value = testkit.Must(retrytable.Instant{As: as}.Value())(t)
 		assert.Nil(t, value)
 		require.NoError(t, back.Scan(nil))
 		assert.True(t, back.IsZero())
 	}
-	exact, err := retrytable.Instant{Time: at.Truncate(time.Second), As: retrytable.UnixSeconds}.Value()
-	require.NoError(t, err)
+	exact := testkit.Must(retrytable.Instant{Time: at.Truncate(time.Second), As: retrytable.UnixSeconds}.Value())(t)
 	assert.Equal(t, int64(1927857906), exact)
 
 	// A datetime is in UTC, whatever the driver was told.
@@ -72,6 +71,39 @@ func TestInstant(t *testing.T) {
 	assert.EqualError(t, err, "retrytable: Instant.As: 0: must be a type")
 	_, err = retrytable.Instant{As: 9}.Value()
 	assert.EqualError(t, err, "retrytable: Instant.As: 9: must be a type")
+}
+
+// Text is written in the form of an example, and read in each of them.
+func TestTextLike(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2031, 2, 3, 4, 5, 6, 7_008_009, time.UTC)
+	for example, want := range map[string]string{
+		"2024-01-05T00:00:00.000+00:00":    "2031-02-03T04:05:06.008+00:00",
+		"2024-01-05T00:00:00.123456+02:00": "2031-02-03T04:05:06.008+00:00",
+		"2024-01-05T00:00:00.5Z":           "2031-02-03T04:05:06.008Z",
+		"2024-01-05T00:00:00Z":             "2031-02-03T04:05:07Z",
+		"2024-01-05T00:00:00.123456":       "2031-02-03T04:05:06.008",
+		"2024-01-05T00:00:00":              "2031-02-03T04:05:07",
+		"2024-01-05 00:00:00":              "2031-02-03 04:05:07",
+		"2024-01-05 00:00:00.000":          "2031-02-03 04:05:06.008",
+		"2024-01-05 00:00:00+00:00":        "2031-02-03 04:05:07+00:00",
+		"2460314.5":                        "2031-02-03T04:05:06.008+00:00",
+		"":                                 "2031-02-03T04:05:06.008+00:00",
+	} {
+		as := retrytable.TextLike(example)
+		value, err := retrytable.Instant{Time: at, As: as}.Value()
+		require.NoError(t, err, example)
+		assert.Equal(t, want, value, example)
+		back := retrytable.Instant{As: as}
+		require.NoError(t, back.Scan(value), example)
+		assert.False(t, back.Before(at), example)
+		assert.Equal(t, "TEXT", as.SQLType(retrytable.SQLite), example)
+		assert.Equal(t, retrytable.Timestamptz.Now(retrytable.PostgreSQL), as.Now(retrytable.PostgreSQL), "which has no text")
+	}
+	table := retrytable.Table[int64]{Dialect: retrytable.PostgreSQL, Name: "jobs", Instants: retrytable.TextLike("2024-01-05 00:00:00")}
+	require.EqualError(t, table.Validate(), `retrytable: Instants: "RFC3339": PostgreSQL has no such type`)
+	table.Instants = 0x11
+	require.Error(t, table.Validate(), "a form of what is no text")
 }
 
 // What the database says is now is what its columns have.

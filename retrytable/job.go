@@ -25,7 +25,7 @@ type Job[ID any] struct {
 	policy  *retry.Policy // for its kind
 	quota   retry.Pacer   // of its key, if the policy has none
 	turn    retry.Turn    // of the attempt, if it was taken before the claim
-	leave   func()        // gives back its place
+	place   chan struct{} // has its place of the Concurrency; nil if it has none any more
 	status  string
 	effects []func(context.Context, *sql.Tx) error
 }
@@ -73,7 +73,7 @@ type Outcome[ID any] struct {
 	// Released says that the job was given back: because the Worker has to stop, because
 	// there is no policy for its kind, see Worker.PolicyFor, because its turn has not come, see
 	// Policy.Quota, or because its attempt could not start or found nothing yet and the table has
-	// no Columns.Pending, see [retry.MarkNotStarted] and [retry.MarkPending]: such a job ends by
+	// no Columns.Pending, see [retryjob.MarkNotStarted] and [retry.MarkPending]: such a job ends by
 	// MaxElapsed or Timeout, if the table has Columns.First. Err is the reason, and of the
 	// Decision only the Delay is set.
 	Released bool
@@ -83,44 +83,56 @@ type Outcome[ID any] struct {
 	hooks     *aftercommit.Hooks // of the last transaction
 }
 
-// job returns the job of a row, with the turn that was taken for it from there, or nil if none was.
+// leave gives back the place of a job. Only its own goroutine calls it.
+func (j *Job[ID]) leave() {
+	if j.place != nil {
+		<-j.place
+		j.place = nil
+	}
+}
+
+var zeroPolicy = &retry.Policy{}
+
+// equip gives a job its policy and its Quota, which are those of from if its turn was taken there.
 // If there is no policy for its kind, that is reported.
-func (s *shift[ID]) job(row Row[ID], from *turns) (job *Job[ID], err error) {
-	job = &Job[ID]{Row: row, leave: func() {}}
+func (s *shift[ID]) equip(job *Job[ID], from *turns) (err error) {
 	if from != nil && from.owner != nil && !from.owner.Key {
 		job.policy = from.policy
 	} else {
-		job.policy, err = retryjob.PolicyFor(row.Kind, s.Policy, s.PolicyFor)
+		job.policy, err = retryjob.PolicyFor(job.Kind, s.Policy, s.PolicyFor)
 	}
-	job.policy = cmp.Or(job.policy, &retry.Policy{})
+	job.policy = cmp.Or(job.policy, zeroPolicy)
 	switch {
 	case err != nil || from == nil || job.policy.Quota != nil || s.QuotaFor == nil:
 	case from.owner != nil:
 		job.quota = from.quota
 	default:
-		err = engine.Guard("QuotaFor", func() error { job.quota = s.QuotaFor(row.Key); return nil })
+		err = engine.Guard("QuotaFor", func() error { job.quota = s.QuotaFor(job.Key); return nil })
 	}
 	if err != nil {
 		s.reportOf(job, err)
 	}
-	return job, err
+	return err
 }
 
-// work handles a claimed job. It calls leave early, to give back the place of the job, if the work
-// is done and its outcome cannot be stored.
-func (s *shift[ID]) work(ctx context.Context, c claimed[ID], leave func()) {
-	job, err := s.job(c.Row, c.of)
-	job.leave, job.turn = leave, c.turn
+// work handles a claimed job, which has a place.
+func (s *shift[ID]) work(ctx context.Context, c *claimed[ID], place chan struct{}) {
+	job := &Job[ID]{Row: c.Row, turn: c.turn, place: place}
+	defer job.leave()
+	err := s.equip(job, c.of)
 	keyed := c.of.owner != nil && c.of.owner.Key
 	if err != nil || ctx.Err() != nil || keyed && job.quota == nil { // its kind has a Quota
 		s.giveBack(c.of, c.turn, 1)
 		job.turn = 0
 	}
-	ends, o := c.ends, &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
+	var o *Outcome[ID]
+	ends := c.ends
 	switch {
 	case ctx.Err() != nil:
-		o.Err, o.Decision.Delay = context.Cause(ctx), 0
-	case err == nil:
+		o = &Outcome[ID]{Job: job, Err: context.Cause(ctx), Released: true}
+	case err != nil:
+		o = &Outcome[ID]{Job: job, Err: err, Released: true, Decision: retry.Decision{Delay: s.lease}}
+	default:
 		o, ends = s.attempt(job, ends)
 	}
 	if o != nil {
@@ -197,19 +209,4 @@ func (c stopping) Err() error {
 		return context.Canceled
 	}
 	return nil
-}
-
-// failed is the outcome of a failure beside the work. A panic of a function of the policy
-// ends the job, as in an attempt.
-func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
-	o := &Outcome[ID]{Job: job, Err: err, stored: retryjob.Stored{Policy: job.policy, Now: job.Now}}
-	panicked := s.guarded(job, "a function of the Policy", func() error {
-		o.Decision = job.policy.Next(job.State, err, job.Now())
-		return nil
-	})
-	if panicked != nil {
-		o.Err = retry.MarkFinal(panicked)
-		o.Decision = new(retry.Policy).Next(job.State, o.Err, job.Now())
-	}
-	return o
 }

@@ -2,9 +2,9 @@ package retrytable
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -235,11 +235,15 @@ func (t *Table[ID]) explained(ctx context.Context, db DB, err error) error {
 	if err == nil || !dberr.Answered(err) {
 		return err
 	}
-	if misfit := t.Check(ctx, db); errors.Is(misfit, ErrTable) {
+	c, failed := t.compare(ctx, db)
+	if failed != nil {
+		return err
+	}
+	if misfit := misfits(c); misfit != nil {
 		return retry.MarkFinal(fmt.Errorf("%w: %w", err, misfit))
 	}
-	if missing, failed := t.Missing(ctx, db); failed == nil && len(missing) > 0 {
-		return fmt.Errorf("%w: Table.Missing adds what the table lacks: %s", err, missing[0])
+	if lacks := slices.Concat(c.Lacks()); len(lacks) > 0 {
+		return fmt.Errorf("%w: Table.Missing adds what the table lacks: %s", err, lacks[0])
 	}
 	return err
 }

@@ -56,7 +56,8 @@ func (s *shift[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int,
 	return turn, granted, max(wait, time.Millisecond)
 }
 
-// longestHold is how long a policy that was exchanged, or a hold that is over early, goes unnoticed.
+// longestHold is how long a policy that was exchanged, a hold that is over early, or a job behind
+// jobs that are held goes unnoticed.
 func (s *shift[ID]) longestHold() time.Duration { return comebacksWithin * s.poll }
 
 // isHeld looks whether there is no turn now. It asks for none.
@@ -206,9 +207,15 @@ func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 	case !l.more:
 		delete(s.limits.all, l.Owner)
 	case now.Sub(began) > slowClaim:
-		l.next = later(l.next, now.Add(10*now.Sub(began)))
+		l.next = later(l.next, now.Add(s.pauseAfter(now.Sub(began), 10)))
 	}
 	return err
+}
+
+// pauseAfter is how long a statement that took so long is not repeated: times as long, but not much
+// longer than a hold, and always so that it takes a part of the time only.
+func (s *shift[ID]) pauseAfter(took time.Duration, times int) time.Duration {
+	return min(time.Duration(times)*took, max(s.longestHold(), 3*took))
 }
 
 func sooner(a, b time.Time) time.Time {
@@ -258,7 +265,7 @@ const (
 	slowClaim   = 5 * time.Millisecond
 	fewAhead    = 1000   // of a look
 	mostAhead   = 10_000 // of a look after one that took long
-	shareOfLook = 20     // a look takes one part in so many of the time
+	shareOfLook = 20     // a look takes one part in so many of the time, unless that is a longestHold
 )
 
 // claimPast claims up to n jobs but those of limits. short says that no more are due, as far as is
@@ -281,7 +288,7 @@ func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
 // look looks for jobs if it is time.
 func (s *shift[ID]) look(some sqltable.Some) (err error) {
 	a, began, n := &s.ahead, time.Now(), fewAhead
-	switch next := a.looked.Add(shareOfLook * a.took); {
+	switch next := a.looked.Add(s.pauseAfter(a.took, shareOfLook)); {
 	case len(a.ids) > 0:
 		if began.Before(later(next, a.looked.Add(s.poll))) {
 			return nil

@@ -55,9 +55,9 @@ const (
 //
 // It looks at 5000 rows at most, which takes some milliseconds however large the table is: at the
 // dead rows if Status is Dead, at those that are due first if Status is Ready or Waiting or both, at the
-// running ones if it is Running, and at all rows otherwise, the newest first by their IDs. In MySQL,
-// Running jobs without a lease, and Waiting ones without a due time, are found among the newest rows
-// only. The args are those of Jobs.Where.
+// running ones if it is Running, and at all rows otherwise, the newest first by their IDs. Waiting jobs
+// without a due time, in MySQL or with an OrderBy, are found among the newest rows only, and so are in
+// MySQL Running ones without a lease. The args are those of Jobs.Where.
 func (t *Table[ID]) List(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (page Page[ID], err error) {
 	return t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
 }

@@ -12,22 +12,18 @@ import (
 
 // claimAll claims jobs and has them done until ctx is done, and returns when they are.
 func (s *shift[ID]) claimAll(ctx context.Context) {
-	var jobs sync.WaitGroup
-	defer jobs.Wait()
 	busy, wake, failures := make(chan struct{}, s.concurrency), s.Wake, failures[ID]{shift: s}
+	jobs := hands[*claimed[ID]]{do: func(c *claimed[ID]) { s.work(ctx, c, busy) }, next: make(chan *claimed[ID])}
+	defer jobs.wait()
 	for {
-		free := reserve(ctx, busy)
+		free := s.reserve(ctx, busy)
 		if free == 0 {
 			return
 		}
 		s.back.looking()
 		b, err := s.claim(free)
-		for _, row := range b.rows {
-			jobs.Go(func() {
-				leave := sync.OnceFunc(func() { <-busy })
-				defer leave()
-				s.work(ctx, row, leave)
-			})
+		for i := range b.rows {
+			jobs.take(&b.rows[i])
 		}
 		for range free - len(b.rows) {
 			<-busy
@@ -44,9 +40,43 @@ func (s *shift[ID]) claimAll(ctx context.Context) {
 	}
 }
 
+// hands are goroutines that do jobs. One that has done a job does another one, with the stack that
+// has grown already.
+type hands[T any] struct {
+	do   func(T)
+	next chan T
+	all  sync.WaitGroup
+}
+
+func (h *hands[T]) take(job T) {
+	select {
+	case h.next <- job:
+	default: // nobody is free
+		h.all.Go(func() {
+			var none T
+			for open := true; open; job, open = <-h.next {
+				h.do(job)
+				job = none // which has the rows that were claimed with it
+			}
+		})
+	}
+}
+
+// wait waits until all jobs are done, and nobody takes another one.
+func (h *hands[T]) wait() {
+	close(h.next)
+	h.all.Wait()
+}
+
+// few is the part of the places that is few.
+const few = 3
+
 // reserve takes all places that are free, and waits for one if none is. It takes none
 // when ctx is done.
-func reserve(ctx context.Context, busy chan struct{}) (n int) {
+//
+// If only few are free while outcomes are being stored, it waits for the end of that statement,
+// which frees more: many small claims cost more than a few large ones.
+func (s *shift[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) {
 	select {
 	case <-ctx.Done():
 		return 0
@@ -54,6 +84,9 @@ func reserve(ctx context.Context, busy chan struct{}) (n int) {
 		n++
 	}
 	yield(func() int { return len(busy) }) // jobs that are about to end free more places
+	if s.Turn == nil && cap(busy)-len(busy)+n < cap(busy)/few && s.gathering.await(ctx) {
+		yield(func() int { return len(busy) })
+	}
 	for {
 		select {
 		case busy <- struct{}{}:

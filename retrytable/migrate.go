@@ -244,7 +244,7 @@ func (r *migrating[ID]) together(ctx context.Context, conn *sql.Conn, p plan) er
 }
 
 // longestProbe is how long all others wait at most for a probe.
-const longestProbe = 5 * time.Second
+const longestProbe = 15 * time.Second
 
 var errLongProbe = fmt.Errorf("retrytable: probe: not done in %v, for which all others wait: Turn, Insert and InTx must use only their tx", longestProbe)
 

@@ -189,8 +189,8 @@ func (p *probing[ID]) finish(ctx context.Context, row *Row[ID]) {
 // end writes an outcome. A retry is also promoted, if the Table does that.
 func (p *probing[ID]) end(ctx context.Context, name string, row *Row[ID], o Outcome[ID], word string) {
 	p.try(ctx, name, false, func() error {
-		job, _ := p.job(*row, nil)
-		job.status, o.Job = word, job
+		o.Job = &Job[ID]{Row: *row, status: word}
+		_ = p.equip(o.Job, nil)
 		c, err := p.changeFor(&o)
 		if err == nil {
 			err = exec(ctx, p.tx, c)

@@ -78,6 +78,11 @@ func (t *Table[ID]) Check(ctx context.Context, db DB) error {
 	if err != nil {
 		return err
 	}
+	return misfits(c)
+}
+
+// misfits is an [ErrTable] if the table does not fit.
+func misfits(c *sqltable.Comparison) error {
 	if err := c.Misfits(false); err != nil {
 		return fmt.Errorf("%w:\n%w", ErrTable, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -13,6 +14,7 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/internal/sqlerr"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
@@ -66,6 +68,44 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 		_ = s.guarded(o.Job, "After", func() error { s.After(s.ctx, o); return nil })
 	}
 	return true
+}
+
+// failed is the outcome of a failure beside the work. A panic of a function of the policy
+// ends the job, as in an attempt.
+func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
+	o := &Outcome[ID]{Job: job, Err: err, stored: retryjob.Stored{Policy: job.policy, Now: job.Now}}
+	panicked := s.guarded(job, "a function of the Policy", func() error {
+		o.Decision = job.policy.Next(job.State, err, job.Now())
+		return nil
+	})
+	if panicked != nil {
+		o.Err = retry.MarkFinal(panicked)
+		o.Decision = new(retry.Policy).Next(job.State, o.Err, job.Now())
+	}
+	return o
+}
+
+// guarded is [engine.Guard] for a function that is called for a job. It reports the error.
+func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
+	err := engine.Guard(hook, fn)
+	if err != nil {
+		s.reportOf(job, err)
+	}
+	return err
+}
+
+// announce logs the end of a job that has failed, if nobody else is told.
+func (s *shift[ID]) announce(o *Outcome[ID]) {
+	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
+		return
+	}
+	text := textOf(o.Decision, o.Err)
+	attrs := []any{"table", s.Table.Name, "id", sqltable.Storable(fmt.Sprint(o.Job.ID))}
+	if o.Job.Kind != "" {
+		attrs = append(attrs, "kind", sqltable.Storable(o.Job.Kind))
+	}
+	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
+		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", text)...)
 }
 
 // storeUntil tries to store an outcome until the lease ends. It also tries if the lease

@@ -5,11 +5,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
+	"github.com/seed-5ff3c98e/retry/internal/show"
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
@@ -80,10 +83,10 @@ func (w *Worker[ID]) shift(ctx context.Context) (*shift[ID], error) {
 		ctx: context.WithoutCancel(ctx), stuck: map[string]int{},
 	}
 	s.back.poll, s.back.news = s.poll, make(chan struct{}, 1)
-	switch w.Table.Instants {
-	case UnixSeconds:
+	switch sqltable.Instants(w.Table.Instants).Unit() {
+	case 1_000_000:
 		s.back.round = time.Second
-	case UnixMillis:
+	case 1_000:
 		s.back.round = 2 * time.Millisecond // of the due time, and of the time that it is compared with
 	default:
 	}
@@ -133,4 +136,23 @@ func (s *shift[ID]) check(ctx context.Context) error {
 		}
 		sleep(ctx, s.pause(failures, longestPoll))
 	}
+}
+
+// report tells OnError. If that panics, the log has both, because nobody else is left to
+// be told.
+func (s *shift[ID]) report(err error) {
+	if panicked := engine.Guard("OnError", func() error { s.tell(err); return nil }); panicked != nil {
+		s.log(err)
+		s.log(panicked)
+	}
+}
+
+// reportOf is report for an error of a job.
+func (s *shift[ID]) reportOf(job *Job[ID], err error) {
+	s.report(fmt.Errorf("retrytable: job %s: %w", show.Text(fmt.Sprint(job.ID)), err))
+}
+
+// log takes the place of OnError if it is nil.
+func (s *shift[ID]) log(err error) {
+	slog.Default().ErrorContext(s.ctx, "retrytable worker", "table", s.Table.Name, "error", err)
 }

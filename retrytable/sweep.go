@@ -31,8 +31,8 @@ func (s *shift[ID]) sweep() (more bool, err error) {
 		if !time.Now().Before(ends) {
 			return false, err // the others run out again
 		}
-		job, unknown := s.job(row, nil)
-		stored := unknown == nil && s.settle(s.failed(job, s.lost), ends, storingBriefly)
+		job := &Job[ID]{Row: row}
+		stored := s.equip(job, nil) == nil && s.settle(s.failed(job, s.lost), ends, storingBriefly)
 		s.remember(row.Lease, stored)
 	}
 	return len(rows) == sweepSize, err

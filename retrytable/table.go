@@ -186,12 +186,13 @@ type Columns struct {
 	Ended string
 
 	// Kind is optional. It is the kind of a job, for [Worker.PolicyFor]: text, an enum, or
-	// JSON if a job brings its policy itself. It is only read.
+	// JSON if a job brings its policy itself. A Worker only reads it. Like the others, it is added
+	// by [Table.Schema], and so not in the CREATE TABLE before it.
 	Kind string
 
 	// Key is optional. It tells whose limit a job is under, such as a tenant's, for
 	// [Worker.QuotaFor]: of any type that the database can make a text of. It may be the same
-	// column as Kind. It is only read.
+	// column as Kind. A Worker only reads it, and Schema adds it.
 	Key string
 
 	// Category is optional. It is the category of the last failure, [retry.Verdict].Category:

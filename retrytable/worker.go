@@ -140,7 +140,8 @@ type Worker[ID any] struct {
 	// Work does a job. A nil error is a success. The context ends with the attempt, by
 	// Policy.AttemptTimeout, with the lease, or when the Worker has to stop. A panic is
 	// a failure with a [retry.PanicError]. If the DB has one connection, as SQLite should,
-	// the lease cannot be extended while Work uses it.
+	// the lease cannot be extended while Work uses it. The goroutine does other jobs afterwards, and so
+	// does its thread if it is locked.
 	Work func(ctx context.Context, job *Job[ID]) error
 
 	// Concurrency is how many jobs are worked on at a time; 0 means 1. The Worker claims
@@ -328,8 +329,8 @@ func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
 		r.report(err)
 	}
 	var jobs sync.WaitGroup
-	for _, row := range b.rows {
-		jobs.Go(func() { r.work(ctx, row, func() {}) })
+	for i := range b.rows {
+		jobs.Go(func() { r.work(ctx, &b.rows[i], nil) })
 	}
 	jobs.Wait()
 	return len(b.rows), errors.Join(errs...)

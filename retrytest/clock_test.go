@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -39,7 +41,7 @@ func TestClockStart(t *testing.T) {
 	zone := time.FixedZone("somewhere", 3600)
 	instant := time.Date(2026, time.November, 21, 6, 48, 0, 5, zone)
 	withMonotonic := time.Now()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		clock *retrytest.Clock
 		want  time.Time
@@ -48,8 +50,7 @@ func TestClockStart(t *testing.T) {
 		{"zero time", retrytest.NewClock(time.Time{}), start},
 		{"instant", retrytest.NewClock(instant), instant},
 		{"wall time only", retrytest.NewClock(withMonotonic), withMonotonic.Round(0)},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			// The location and the lack of a monotonic reading count, so not
@@ -63,7 +64,7 @@ func TestClockStart(t *testing.T) {
 
 func TestClockAfter(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		d      time.Duration
 		moves  time.Duration
@@ -73,8 +74,7 @@ func TestClockAfter(t *testing.T) {
 		{"zero", 0, 0, nil},
 		{"negative", -time.Second, 0, nil},
 		{"longest", math.MaxInt64, math.MaxInt64, []time.Duration{math.MaxInt64}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var c retrytest.Clock
@@ -155,7 +155,7 @@ func TestClockAtOrder(t *testing.T) {
 
 func TestClockCallbacksUseTheClock(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		inner func(c *retrytest.Clock, s *seen)
 		want  []string
@@ -204,8 +204,7 @@ func TestClockCallbacksUseTheClock(t *testing.T) {
 			[]string{"outer 4s", "inner 4.5s", "expired 5s", "last 9s"},
 			11 * time.Second,
 		},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			var c retrytest.Clock
@@ -337,4 +336,91 @@ func TestClockManyEvents(t *testing.T) {
 	// Events for the present run at once, and so in the order of the calls too.
 	slices.SortStableFunc(want, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	require.True(t, slices.Equal(want, got))
+}
+
+// result has everything that a test can see of a run.
+type result struct {
+	timeline []string
+	sleeps   []time.Duration
+	err      string
+	calls    int
+	now      time.Time
+}
+
+func cancelInMidSleep() result {
+	var (
+		clock    retrytest.Clock
+		recorder retrytest.Recorder
+	)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	clock.At(4500*time.Millisecond, func() { cancel(errors.New("shutting down")) })
+	op := retrytest.Script(errBoom, errBoom, errBoom, nil)
+	policy := retry.Policy{
+		MaxAttempts:    5,
+		AttemptTimeout: time.Second,
+		Jitter:         retry.NoJitter,
+		Clock:          &clock,
+		Observer:       recorder.Observer(),
+	}
+	err := policy.Execute(ctx, clock.Taking(100*time.Millisecond, op.Run))
+	return result{recorder.Timeline(), clock.Sleeps(), err.Error(), op.Calls(), clock.Now()}
+}
+
+// Not parallel: it counts goroutines.
+func TestClockRunsAreIdentical(t *testing.T) { //nolint:paralleltest // see above
+	want := result{
+		timeline: []string{
+			"1: boom: retry in 2s",
+			"2: boom: retry in 4s",
+			"2: gave up (canceled): boom",
+		},
+		sleeps: []time.Duration{2 * time.Second, 4 * time.Second},
+		err:    "failed after 2 attempts (context canceled: shutting down): boom",
+		calls:  2,
+		now:    start.Add(4500 * time.Millisecond),
+	}
+	before := runtime.NumGoroutine()
+	for range 1000 {
+		require.Equal(t, want, cancelInMidSleep())
+	}
+	// The runtime's goroutine for finalizers counts while it runs one.
+	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before && time.Now().Before(end); {
+		runtime.Gosched()
+	}
+	assert.LessOrEqual(t, runtime.NumGoroutine(), before)
+}
+
+func TestClockInAndOutsideBubbles(t *testing.T) {
+	t.Parallel()
+	outside := retrytest.NewClock(time.Time{})
+	outer, cancelOuter := outside.WithTimeout(context.Background(), time.Minute)
+	defer cancelOuter()
+	// Package context makes this channel at its first use, which would otherwise
+	// be inside the bubble, and bind the context to it.
+	require.NotNil(t, outer.Done())
+	var inside *retrytest.Clock
+
+	synctest.Test(t, func(t *testing.T) {
+		// One from outside, and a child of a context from there.
+		ctx, cancel := outside.AttemptContext(outer, time.Second)
+		defer cancel()
+		assert.Equal(t, context.DeadlineExceeded, outside.SleepContext(ctx, time.Hour))
+		assert.Equal(t, time.Second, passed(outside))
+		assert.Len(t, outside.After(time.Second), 1)
+
+		// One from inside, which leaves the time of the bubble alone.
+		inside = new(retrytest.Clock)
+		before := time.Now()
+		assert.Equal(t, before.UTC(), inside.Now(), "both start at the same instant")
+		inside.At(time.Hour, func() {})
+		inside.After(time.Second)
+		assert.Equal(t, before, time.Now())
+	})
+
+	assert.Equal(t, 2*time.Second, passed(outside))
+	require.NoError(t, outer.Err())
+	assert.Equal(t, context.DeadlineExceeded, outside.SleepContext(outer, time.Hour))
+	inside.After(2 * time.Hour)
+	assert.Equal(t, 2*time.Hour+time.Second, passed(inside))
 }

@@ -13,6 +13,6 @@
 //     [retry.Policy] needs no Clock there: the system's clock is the bubble's.
 //
 // [Rand] is a repeatable source of jitter. [Script] makes an operation with
-// given outcomes. [Recorder] is a [retry.Observer] that compares the events
+// given outcomes. [Recorder] compares the events
 // with the lines that a test expects. [Nesting] is one that sees retries inside of retries.
 package retrytest

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/benbjohnson/clock"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrytest"
@@ -65,7 +68,7 @@ func ExampleClock_WithTimeout() {
 		AttemptTimeout: time.Second,
 		Jitter:         retry.NoJitter,
 		Clock:          &clock,
-		Observer:       &recorder,
+		Observer:       recorder.Observer(),
 	}
 	ctx, cancel := clock.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -108,7 +111,7 @@ func ExampleAuto() {
 func ExampleAuto_without() {
 	mock := clock.NewMock()
 	var recorder retrytest.Recorder
-	policy := retry.Policy{Jitter: retry.NoJitter, Clock: mock, Observer: &recorder}
+	policy := retry.Policy{Jitter: retry.NoJitter, Clock: mock, Observer: recorder.Observer()}
 
 	over := make(chan error, 1)
 	go func() {
@@ -158,7 +161,7 @@ func ExampleRecorder() {
 		Name:     "payments",
 		Jitter:   retry.NoJitter,
 		Clock:    new(retrytest.Clock),
-		Observer: &recorder,
+		Observer: recorder.Observer(),
 	}
 	err := policy.Execute(context.Background(), retrytest.Script(errUnavailable, errUnavailable, errUnavailable).Run)
 
@@ -176,8 +179,9 @@ func ExampleRecorder() {
 // Two layers of a program retry the same failure.
 func ExampleNesting() {
 	var nesting retrytest.Nesting
-	inner := retry.Policy{Backoff: retry.Constant(0), Observer: &nesting}
-	outer := retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0), Observer: &nesting, Classifier: retry.ThroughGiveUp}
+	inner := retry.Policy{Backoff: retry.Constant(0), Observer: nesting.Observer()}
+	again := retry.On(retry.Retryable, retry.StopAttempts)
+	outer := retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(0), Observer: nesting.Observer(), Classifier: again}
 	_ = outer.Execute(context.Background(), func(ctx context.Context) error {
 		return inner.Execute(ctx, func(context.Context) error { return errors.New("down") })
 	})
@@ -194,7 +198,7 @@ func ExampleRecorder_Expect() {
 	policy := retry.Policy{
 		Jitter:   retry.NoJitter,
 		Clock:    new(retrytest.Clock),
-		Observer: &recorder,
+		Observer: recorder.Observer(),
 	}
 	_ = policy.Execute(context.Background(), retrytest.Script(errUnavailable, errUnavailable, nil).Run)
 
@@ -216,3 +220,47 @@ type printingTB struct{ testing.TB }
 func (printingTB) Helper() {}
 
 func (printingTB) Errorf(format string, args ...any) { fmt.Printf(format+"\n", args...) }
+
+// These tests are examples. testing/synctest needs a *testing.T, which an
+// Example function does not have.
+
+// In a bubble, time passes when all goroutines wait for it. So a policy needs no
+// clock, context.WithTimeout is exact, and concurrent waits overlap.
+func TestExampleSynctest(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var recorder retrytest.Recorder
+		policy := retry.Policy{Jitter: retry.NoJitter, Observer: recorder.Observer()}
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+		defer cancel()
+
+		began := time.Now()
+		err := policy.Execute(ctx, retrytest.Script(errUnavailable, errUnavailable, nil).Run)
+
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		assert.Equal(t, 2*time.Second, time.Since(began))
+		recorder.Expect(t,
+			"1: unavailable: retry in 2s",
+			"2: gave up (deadline): unavailable", // the next attempt would be at 6s
+		)
+	})
+}
+
+// If concurrent calls wait at the same time, a bubble takes as long as the
+// longest of them. On one Clock they would add up.
+func TestExampleSynctestConcurrent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		policy := retry.Policy{Jitter: retry.NoJitter}
+		began := time.Now()
+		for range 100 {
+			go func() {
+				err := policy.Execute(t.Context(), retrytest.Script(errUnavailable, errUnavailable, nil).Run)
+				assert.NoError(t, err)
+				assert.Equal(t, 6*time.Second, time.Since(began))
+			}()
+		}
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+	})
+}

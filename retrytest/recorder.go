@@ -13,7 +13,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 )
 
-// Recorder is a [retry.Observer] that keeps all events. The zero value is ready;
+// Recorder keeps all events of the policies with its [Recorder.Observer]. The zero value is ready;
 // a Recorder must not be copied after its first use. It is safe for concurrent
 // use, but events of concurrent calls are mixed: give each call a Recorder of
 // its own.
@@ -22,11 +22,13 @@ type Recorder struct {
 	events []retry.Event
 }
 
-// Observe implements [retry.Observer].
-func (r *Recorder) Observe(_ context.Context, e retry.Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.events = append(r.events, e)
+// Observer returns the Observer of the policies whose events are to be kept.
+func (r *Recorder) Observer() *retry.Observer {
+	return &retry.Observer{Event: func(_ context.Context, e retry.Event) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.events = append(r.events, e)
+	}}
 }
 
 // Events returns all events so far.

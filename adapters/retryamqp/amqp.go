@@ -109,6 +109,18 @@ func (r *Retries) Handle(ctx context.Context, msg amqp.Delivery, fn func(context
 	return r.move(ctx, d, delay, reason)
 }
 
+// answered makes a request. The library's requests have no deadline, and without heartbeats it
+// would wait for a broker that is silent for ever: then the connection is closed.
+func (r *Retries) answered(request func() error) error {
+	silent := time.AfterFunc(patience, func() {
+		if r.Conn != nil {
+			_ = r.Conn.CloseDeadline(time.Now())
+		}
+	})
+	defer silent.Stop()
+	return request()
+}
+
 // attempt makes the attempt. A message that the broker delivers again has lost one, or as many
 // as a quorum queue says. Where the queue does not count, a copy waits with the lost attempt in
 // its State, so that the message is acknowledged before the next crash.

@@ -111,18 +111,6 @@ func (r *Retries) watch(returns <-chan amqp.Return) {
 	}
 }
 
-// answered makes a request. The library's requests have no deadline, and without heartbeats it
-// would wait for a broker that is silent for ever: then the connection is closed.
-func (r *Retries) answered(request func() error) error {
-	silent := time.AfterFunc(patience, func() {
-		if r.Conn != nil {
-			_ = r.Conn.CloseDeadline(time.Now())
-		}
-	})
-	defer silent.Stop()
-	return request()
-}
-
 // publish publishes a copy of a message, and acknowledges the message when a queue has the
 // copy. The broker confirms a copy that it has no queue for, too, after it has returned it.
 func (r *Retries) publish(ctx context.Context, to queue, msg *amqp.Delivery, copied amqp.Publishing) error {

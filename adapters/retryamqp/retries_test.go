@@ -86,7 +86,7 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"quorum", "classic"} {
 		q, events := open(t, kind), &retrytest.Recorder{}
-		p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events}
+		p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events.Observer()}
 		c, known := consume(t, q, nil), false
 		c.retries.Dead = q.name + ".given-up"
 		c.retries.PolicyFor = func(kind string) (*retry.Policy, error) {
@@ -117,8 +117,7 @@ func TestNoPolicy(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, ok)
 		assert.Equal(t, "kind-1", dead.Type)
-		_, err = q.channel.QueueDelete(q.name+".given-up", false, false, false)
-		require.NoError(t, err)
+		testkit.Must(q.channel.QueueDelete(q.name+".given-up", false, false, false))(t)
 	}
 }
 
@@ -146,12 +145,9 @@ func TestSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, cable := open(t, "classic"), enginetest.NewLink()
-			conn, err := amqp.DialConfig(url+test.query, amqp.Config{Dial: cable.Dial})
-			require.NoError(t, err)
-			channel, err := conn.Channel()
-			require.NoError(t, err)
-			in, err := channel.Consume(q.name, "", false, false, false, false, nil)
-			require.NoError(t, err)
+			conn := testkit.Must(amqp.DialConfig(url+test.query, amqp.Config{Dial: cable.Dial}))(t)
+			channel := testkit.Must(conn.Channel())(t)
+			in := testkit.Must(channel.Consume(q.name, "", false, false, false, false, nil))(t)
 			q.publish(amqp.Publishing{})
 			msg := <-in
 			r := &retryamqp.Retries{Conn: conn, Queue: q.name}

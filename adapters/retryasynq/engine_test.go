@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -27,8 +28,7 @@ func run(t *testing.T, q *queue, p *retry.Policy, fn func(ctx context.Context, a
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, w.Stop(context.WithoutCancel(t.Context()))) })
 	opts = append(opts, retryasynq.MaxRetry(), asynq.Queue(q.name), asynq.TaskID("x"))
-	_, err = q.client.Enqueue(asynq.NewTask("x", nil), opts...)
-	require.NoError(t, err)
+	testkit.Must(q.client.Enqueue(asynq.NewTask("x", nil), opts...))(t)
 }
 
 // until waits until the task is as it should be.
@@ -93,8 +93,7 @@ func TestRunAgainByHand(t *testing.T) {
 		require.NotEqual(t, asynq.TaskStateArchived, info.State, info.LastErr)
 		return info.State == asynq.TaskStateCompleted
 	})
-	o, err := q.Outcome(t.Context(), "x")
-	require.NoError(t, err)
+	o := testkit.Must(q.Outcome(t.Context(), "x"))(t)
 	assert.Equal(t, enginetest.Succeeded, o.Status)
 }
 
@@ -102,8 +101,7 @@ func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	enginekit.NoPolicy(t, q, false, func() string {
-		info, err := q.inspector.GetTaskInfo(q.name, "job")
-		require.NoError(t, err)
+		info := testkit.Must(q.inspector.GetTaskInfo(q.name, "job"))(t)
 		return info.LastErr
 	})
 }
@@ -114,7 +112,7 @@ func TestSkipAndRevoke(t *testing.T) {
 	for _, end := range []error{asynq.SkipRetry, asynq.RevokeTask} {
 		q := open(t)
 		var rec retrytest.Recorder
-		run(t, q, &retry.Policy{Observer: &rec}, func(context.Context, int) error { return end })
+		run(t, q, &retry.Policy{Observer: rec.Observer()}, func(context.Context, int) error { return end })
 		require.Eventually(t, func() bool {
 			info, err := q.inspector.GetTaskInfo(q.name, "x")
 			return err != nil || info.State == asynq.TaskStateArchived && info.LastErr == asynq.SkipRetry.Error()

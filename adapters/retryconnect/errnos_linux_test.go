@@ -57,7 +57,7 @@ func outcome(t *testing.T, step testkit.Step, errno syscall.Errno, level connect
 	transport.Protocols.SetUnencryptedHTTP2(http2)
 	defer transport.CloseIdleConnections()
 	recorder := &retrytest.Recorder{}
-	retries := &retryconnect.Interceptor{Policy: &retry.Policy{Backoff: retry.Constant(0), Observer: recorder}}
+	retries := &retryconnect.Interceptor{Policy: &retry.Policy{Backoff: retry.Constant(0), Observer: recorder.Observer()}}
 	_, err := connect.NewClient[text, text](&http.Client{Transport: transport}, s.URL+procedure,
 		connect.WithInterceptors(retries), connect.WithIdempotency(level)).
 		CallUnary(t.Context(), connect.NewRequest(wrapperspb.String(job)))

@@ -131,7 +131,7 @@ func unavailable(context.Context, int) error {
 func retrying(n int) (*retryconnect.Interceptor, *retrytest.Recorder) {
 	r := &retrytest.Recorder{}
 	return &retryconnect.Interceptor{Policy: &retry.Policy{
-		MaxAttempts: n, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}, Observer: r, Rand: retrytest.NewRand(0),
+		MaxAttempts: n, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}, Observer: r.Observer(), Rand: retrytest.NewRand(0),
 	}}, r
 }
 
@@ -157,7 +157,7 @@ func TestCodes(t *testing.T) {
 	require.NoError(t, err)
 	for code := connect.CodeCanceled; code <= connect.CodeUnauthenticated; code++ {
 		want := codesTable[code]
-		tests := []struct {
+		for _, tt := range []struct {
 			name   string
 			change func(*connect.Error)
 			want   [2]bool
@@ -170,8 +170,7 @@ func TestCodes(t *testing.T) {
 			{"pushback", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "250") }, want.hinted, 250 * time.Millisecond, true},
 			{"pushback -1", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "-1") }, [2]bool{}, 0, false},
 			{"pushback that is no number", func(e *connect.Error) { e.Meta().Set("grpc-retry-pushback-ms", "x") }, [2]bool{}, 0, false},
-		}
-		for _, tt := range tests {
+		} {
 			for protocol, opts := range protocols {
 				for n, level := range []connect.IdempotencyLevel{connect.IdempotencyNoSideEffects, connect.IdempotencyUnknown} {
 					t.Run(fmt.Sprintf("%v, %s, %s, %v", code, tt.name, protocol, level), func(t *testing.T) {
@@ -212,8 +211,7 @@ func TestSuccess(t *testing.T) {
 				return nil
 			})
 			retries, recorder := retrying(5)
-			out, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent, opts...)
-			require.NoError(t, err)
+			out := testkit.Must(call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent, opts...))(t)
 			assert.Equal(t, "job", out)
 			assert.Equal(t, []string{"", "1", "2"}, s.previous)
 			recorder.ExpectWaits(t, 200*time.Millisecond, 400*time.Millisecond)
@@ -264,7 +262,7 @@ func TestContexts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 		Backoff:  retry.Constant(time.Hour),
-		Observer: retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+		Observer: &retry.Observer{Event: func(context.Context, retry.Event) { cancel() }},
 	}}
 	for range 2 { // during a wait, and before
 		_, err := call(ctx, t, s.URL, retries, connect.IdempotencyIdempotent)
@@ -292,8 +290,7 @@ func TestAttemptTimeout(t *testing.T) {
 		return ctx.Err()
 	})
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: 2 * time.Second, Backoff: retry.Constant(0)}}
-	_, err := call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent)
-	require.NoError(t, err)
+	testkit.Must(call(t.Context(), t, s.URL, retries, connect.IdempotencyIdempotent))(t)
 	assert.Equal(t, 2, s.count())
 }
 
@@ -324,8 +321,7 @@ func TestClassify(t *testing.T) {
 // that nothing was applied.
 func TestRootKnowsCodes(t *testing.T) {
 	t.Parallel()
-	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	require.NoError(t, err)
+	info := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}))(t)
 	for code := connect.CodeCanceled; code <= connect.CodeUnauthenticated+2; code++ {
 		for _, hinted := range []bool{false, true} {
 			e := connect.NewError(code, errors.New("y"))
@@ -365,34 +361,12 @@ func TestReserve(t *testing.T) {
 // TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.
 func TestPolicyWithoutBackoff(t *testing.T) {
 	t.Parallel()
-	const ms = time.Millisecond
-	tests := []struct {
-		name string
-		p    retry.Policy
-		want []time.Duration
-	}{
-		{"nothing is set", retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
-		{"MaxDelay", retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
-		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var recorder retrytest.Recorder
-			tt.p.MaxAttempts, tt.p.Jitter = len(tt.want)+1, retry.NoJitter
-			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
-			tt.p.Budget = &retry.Budget{Reserve: 100}
-			before := tt.p
-			s := serve(t, unavailable)
-			i := &retryconnect.Interceptor{Policy: &tt.p}
-			for range 2 {
-				_, err := call(t.Context(), t, s.URL, i, connect.IdempotencyIdempotent)
-				require.ErrorIs(t, err, retry.StopAttempts)
-			}
-			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
-			assert.Equal(t, before, tt.p)
-		})
-	}
+	s := serve(t, unavailable)
+	testkit.TakesDefaults(t, func(t *testing.T, p *retry.Policy) {
+		t.Helper()
+		_, err := call(t.Context(), t, s.URL, &retryconnect.Interceptor{Policy: p}, connect.IdempotencyIdempotent)
+		require.ErrorIs(t, err, retry.StopAttempts)
+	})
 }
 
 // A RetryInfo that one call gets holds all calls with the Quota, in every protocol. None of them
@@ -427,8 +401,7 @@ func TestQuota(t *testing.T) {
 			}
 
 			assert.Equal(t, connect.CodeResourceExhausted, connect.CodeOf(get(retry.Policy{MaxAttempts: 1})))
-			var gaveUp *retry.Error
-			require.ErrorAs(t, get(retry.Policy{Timeout: 10 * time.Second}), &gaveUp)
+			gaveUp := testkit.As[*retry.Error](t, get(retry.Policy{Timeout: 10 * time.Second}))
 			assert.Equal(t, retry.StopTimeout, gaveUp.Stop)
 			assert.Equal(t, 30*time.Second, gaveUp.RetryAfter)
 			assert.Equal(t, []time.Duration{0}, came)
@@ -446,8 +419,7 @@ func refusal(t *testing.T, waits ...time.Duration) *connect.Error {
 	t.Helper()
 	e := connect.NewWireError(connect.CodeUnavailable, errors.New("no"))
 	for _, d := range waits {
-		detail, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
-		require.NoError(t, err)
+		detail := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)}))(t)
 		e.AddDetail(detail)
 	}
 	return e
@@ -475,8 +447,7 @@ func TestReasons(t *testing.T) {
 		{connect.CodeResourceExhausted, "QUOTA_EXHAUSTED", retry.Verdict{Class: retry.Final, Category: "quota_exhausted"}},
 	} {
 		e := connect.NewWireError(tt.code, errors.New("no"))
-		detail, err := connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason})
-		require.NoError(t, err)
+		detail := testkit.Must(connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason}))(t)
 		e.AddDetail(detail)
 		assert.Equal(t, tt.want, retryconnect.Classify(e), tt)
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryconnect"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 const (
@@ -52,8 +53,7 @@ func streaming(t *testing.T, s *server, i connect.Interceptor, opts ...connect.C
 // watching opens the stream of responses.
 func watching(t *testing.T, s *server, i connect.Interceptor) *connect.ServerStreamForClient[text] {
 	t.Helper()
-	stream, err := streaming(t, s, i).CallServerStream(t.Context(), request())
-	require.NoError(t, err)
+	stream := testkit.Must(streaming(t, s, i).CallServerStream(t.Context(), request()))(t)
 	return stream
 }
 
@@ -107,7 +107,7 @@ func TestStream(t *testing.T) {
 	}
 	idempotent, unknown := connect.IdempotencyNoSideEffects, connect.IdempotencyUnknown
 	two := []string{"job", "job"}
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		level    connect.IdempotencyLevel
 		serve    func(context.Context, int, *connect.ServerStream[text]) error
@@ -124,8 +124,7 @@ func TestStream(t *testing.T) {
 		{"not idempotent, refused", unknown, failingStream(2, 0, hinted), 3, two, 0},
 		{"pushback forbids", idempotent, failingStream(9, 0, forbidden), 1, nil, connect.CodeUnavailable},
 		{"empty", idempotent, func(context.Context, int, *connect.ServerStream[text]) error { return nil }, 1, nil, 0},
-	}
-	for _, tt := range tests {
+	} {
 		for protocol, opts := range protocols {
 			t.Run(tt.name+", "+protocol, func(t *testing.T) {
 				t.Parallel()
@@ -197,8 +196,7 @@ func TestStreamHeaderBeside(t *testing.T) {
 	retries, recorder := retrying(attempts)
 	client := streaming(t, s, retries)
 	for range callers {
-		stream, err := client.CallServerStream(t.Context(), request())
-		require.NoError(t, err)
+		stream := testkit.Must(client.CallServerStream(t.Context(), request()))(t)
 		var number string
 		var both sync.WaitGroup
 		both.Go(func() { number = stream.ResponseHeader().Get("Number") })
@@ -242,8 +240,7 @@ func TestStreamRequest(t *testing.T) {
 	s := serveStreams(t, failingStream(2, 0, fails(connect.CodeUnavailable)))
 	retries, _ := retrying(attempts)
 	request := wrapperspb.String("job")
-	stream, err := streaming(t, s, retries).CallServerStream(t.Context(), connect.NewRequest(request))
-	require.NoError(t, err)
+	stream := testkit.Must(streaming(t, s, retries).CallServerStream(t.Context(), connect.NewRequest(request)))(t)
 	request.Value = "another"
 	assert.True(t, stream.Receive(), stream.Err())
 	require.NoError(t, stream.Close())
@@ -256,8 +253,7 @@ func TestStreamClosed(t *testing.T) {
 	retries, recorder := retrying(attempts)
 	stream := watching(t, s, retries)
 	require.NoError(t, stream.Close())
-	conn, err := stream.Conn()
-	require.NoError(t, err)
+	conn := testkit.Must(stream.Conn())(t)
 	assert.Equal(t, watch, conn.Spec().Procedure)
 	assert.NotEmpty(t, conn.Peer().Addr)
 	assert.Empty(t, recorder.Events())
@@ -298,20 +294,18 @@ func TestStreamTimeouts(t *testing.T) {
 		MaxAttempts: 20, AttemptTimeout: timeout, Backoff: retry.Constant(0), Budget: &retry.Budget{Reserve: 20},
 	}}
 	client := streaming(t, s, retries)
-	got, err := drain(t.Context(), client)
-	require.NoError(t, err)
+	got := testkit.Must(drain(t.Context(), client))(t)
 	assert.Equal(t, []string{"job", "job"}, got)
 	assert.GreaterOrEqual(t, s.count(), 2)
 
 	// The caller's context ends it all the same.
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err := client.CallServerStream(ctx, request())
-	require.NoError(t, err)
+	stream := testkit.Must(client.CallServerStream(ctx, request()))(t)
 	assert.True(t, stream.Receive())
 	cancel()
 	for stream.Receive() {
 	}
 	assert.Equal(t, connect.CodeCanceled, connect.CodeOf(stream.Err()))
-	_, err = drain(ctx, client)
+	_, err := drain(ctx, client)
 	assert.Equal(t, connect.CodeCanceled, connect.CodeOf(err), "canceled before")
 }

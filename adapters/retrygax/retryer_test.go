@@ -66,7 +66,7 @@ func hinted(t *testing.T, code codes.Code, after time.Duration) error {
 
 func TestInvoke(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		err      error
 		failures int
@@ -89,8 +89,7 @@ func TestInvoke(t *testing.T) {
 			Backoff:    retry.Constant(0),
 			Classifier: func(error) retry.Verdict { return retry.Verdict{Class: retry.Retryable} },
 		}, 2},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := &server{failures: tt.failures, err: tt.err}

@@ -1,34 +1,46 @@
 package retrygrpc_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
+	"io"
+	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
-// ledger is an Observer that counts the attempts that have begun, and the ends of them.
+// ledger counts the attempts that have begun, and the ends of them.
 type ledger struct{ begun, ended, events atomic.Int64 }
 
-func (l *ledger) Observe(context.Context, retry.Event) { l.events.Add(1) }
-
-func (l *ledger) Attempt(ctx context.Context, _ int) (context.Context, func(error)) {
-	l.begun.Add(1)
-	return ctx, func(error) { l.ended.Add(1) }
+func (l *ledger) Observer() *retry.Observer {
+	return &retry.Observer{
+		Event: func(context.Context, retry.Event) { l.events.Add(1) },
+		Attempt: func(ctx context.Context, _ int) (context.Context, func(error)) {
+			l.begun.Add(1)
+			return ctx, func(error) { l.ended.Add(1) }
+		},
+	}
 }
 
 // obey is a stream that does what its caller asks for in the metadata.
@@ -110,14 +122,13 @@ func TestStreamEnds(t *testing.T) {
 					t.Parallel()
 					var told ledger
 					retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
-						Backoff: retry.Constant(0), AttemptTimeout: timeout, Observer: &told,
+						Backoff: retry.Constant(0), AttemptTimeout: timeout, Observer: told.Observer(),
 					}}
 					conn := dial(t, s.address, retries.DialOptions()...)
 					canceled, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					ctx := &testkit.Waited{Context: canceled}
-					stream, err := open(ctx, conn, method, tt.do)
-					require.NoError(t, err)
+					stream := testkit.Must(open(ctx, conn, method, tt.do))(t)
 					tt.end(conn, cancel, stream)
 					over := func() bool {
 						begun := told.begun.Load()
@@ -144,15 +155,13 @@ func TestStreamTimeoutWhileLeft(t *testing.T) {
 	events := make(chan retry.Event, 9)
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 		Backoff: retry.Constant(0), AttemptTimeout: time.Second,
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { events <- e }),
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) { events <- e }},
 	}}
-	stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
-	require.NoError(t, err)
+	stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job"))(t)
 	e := <-events
 	assert.Equal(t, retry.Retrying, e.Kind)
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(e.Err))
-	got, err := drain(stream)
-	require.NoError(t, err)
+	got := testkit.Must(drain(stream))(t)
 	assert.Equal(t, []string{"job", "job"}, got)
 	assert.Equal(t, retry.Succeeded, (<-events).Kind)
 }
@@ -175,16 +184,13 @@ func TestStreamOpenedBehind(t *testing.T) {
 			return &renewing{ClientStream: stream, open: open}, err
 		}))...)
 	for range 50 {
-		stream, err := watching(t.Context(), conn, watch, "job")
-		require.NoError(t, err)
-		_, err = receive(stream)
-		require.NoError(t, err)
+		stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
+		testkit.Must(receive(stream))(t)
 		for range 100 {
 			runtime.Gosched() // to what would end the attempt
 		}
 		require.NoError(t, stream.Context().Err())
-		_, err = drain(stream)
-		require.NoError(t, err)
+		testkit.Must(drain(stream))(t)
 	}
 	assert.Len(t, recorder.Events(), 50)
 }
@@ -217,14 +223,13 @@ func TestStreamOptionsDropped(t *testing.T) {
 	t.Parallel()
 	s := (&server{stream: obey}).start(t)
 	var told ledger
-	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{Observer: &told}}
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{Observer: told.Observer()}}
 	conn := dial(t, s.address, append(retries.DialOptions(), grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 			return streamer(ctx, desc, cc, method)
 		}))...)
 	ctx, cancel := context.WithCancel(t.Context())
-	_, err := open(ctx, conn, watch, "wait")
-	require.NoError(t, err)
+	testkit.Must(open(ctx, conn, watch, "wait"))(t)
 	cancel()
 	assert.Eventually(t, func() bool { return told.ended.Load() == 1 }, 10*time.Second, time.Millisecond)
 }
@@ -233,7 +238,7 @@ func TestStreamOptionsDropped(t *testing.T) {
 func TestStreamPanics(t *testing.T) {
 	t.Parallel()
 	var told ledger
-	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: &told}}
+	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: told.Observer()}}
 	ctx := &testkit.Waited{Context: t.Context()}
 	assert.Panics(t, func() {
 		_, _ = retries.Stream(ctx, &grpc.StreamDesc{ServerStreams: true}, nil, watch,
@@ -259,7 +264,7 @@ func TestStreamSoak(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
-		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: &told,
+		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: told.Observer(),
 	}}
 	conn := dial(t, s.address, retries.DialOptions()...)
 	testkit.Soak(t, func() {
@@ -292,5 +297,141 @@ func leave(ctx context.Context, t *testing.T, conn *grpc.ClientConn, method stri
 	}
 	for _, stream := range left {
 		streamEnds[way].end(conn, cancel, stream)
+	}
+}
+
+// rawServer speaks HTTP/2 by hand, because servers of grpc do not do what it does.
+type rawServer struct {
+	// react is what it does when a call has come in whole. The calls of all connections
+	// have one number. It reports whether the connection goes on.
+	react func(f *http2.Framer, stream uint32, call int) bool
+
+	mu    sync.Mutex
+	calls int
+}
+
+func (s *rawServer) start(t *testing.T) string {
+	t.Helper()
+	return provoke.Serve(t, s.serve).Addr
+}
+
+func (s *rawServer) serve(conn net.Conn) {
+	if _, err := io.ReadFull(conn, make([]byte, len(http2.ClientPreface))); err != nil {
+		return
+	}
+	f := http2.NewFramer(conn, conn)
+	if f.WriteSettings() != nil {
+		return
+	}
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			if !frame.IsAck() {
+				_ = f.WriteSettingsAck()
+			}
+		case *http2.DataFrame:
+			if frame.StreamEnded() && !s.call(f, frame.StreamID) {
+				return
+			}
+		}
+	}
+}
+
+func (s *rawServer) call(f *http2.Framer, stream uint32) bool {
+	s.mu.Lock()
+	s.calls++
+	call := s.calls
+	s.mu.Unlock()
+	return s.react(f, stream, call)
+}
+
+func (s *rawServer) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.calls
+}
+
+// answer answers a call with a text.
+func answer(f *http2.Framer, stream uint32, text string) bool {
+	message, _ := proto.Marshal(wrapperspb.String(text))
+	data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+	return header(f, stream, false, ":status", "200", "content-type", "application/grpc") &&
+		f.WriteData(stream, false, data) == nil && header(f, stream, true, "grpc-status", "0")
+}
+
+func header(f *http2.Framer, stream uint32, end bool, fields ...string) bool {
+	var b bytes.Buffer
+	encoder := hpack.NewEncoder(&b)
+	for i := 0; i < len(fields); i += 2 {
+		_ = encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return f.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: stream, BlockFragment: b.Bytes(), EndStream: end, EndHeaders: true,
+	}) == nil
+}
+
+// TestTransport has what happens below a status: the server or something on the way to it
+// ends a stream or a connection.
+func TestTransport(t *testing.T) {
+	t.Parallel()
+	reset := func(code http2.ErrCode) func(*http2.Framer, uint32, int) bool {
+		return func(f *http2.Framer, stream uint32, _ int) bool { return f.WriteRSTStream(stream, code) == nil }
+	}
+	for _, tt := range []struct {
+		name  string
+		react func(f *http2.Framer, stream uint32, call int) bool
+		code  codes.Code
+		want  [2]int // calls seen: of an idempotent method, and of another one
+	}{
+		{"reset", reset(http2.ErrCodeInternal), codes.Internal, [2]int{attempts, 1}},
+		{"reset for a protocol error", reset(http2.ErrCodeProtocol), codes.Internal, [2]int{attempts, 1}},
+		{"canceled", reset(http2.ErrCodeCancel), codes.Canceled, [2]int{1, 1}},
+		{"enhance your calm", reset(http2.ErrCodeEnhanceYourCalm), codes.ResourceExhausted, [2]int{attempts, 1}},
+		// grpc itself sends it once more, for every attempt of ours.
+		{"refused", reset(http2.ErrCodeRefusedStream), codes.Unavailable, [2]int{2 * attempts, 2}},
+		{"connection lost", func(*http2.Framer, uint32, int) bool { return false }, codes.Unavailable, [2]int{attempts, 1}},
+		{"goaway that has seen the call, and lost", func(f *http2.Framer, stream uint32, _ int) bool {
+			_ = f.WriteGoAway(stream, http2.ErrCodeNo, nil)
+			return false
+		}, codes.Unavailable, [2]int{attempts, 1}},
+		{"goaway before the call", func(f *http2.Framer, stream uint32, call int) bool {
+			if call == 1 {
+				return f.WriteGoAway(0, http2.ErrCodeNo, nil) == nil
+			}
+			return answer(f, stream, "job")
+		}, codes.OK, [2]int{2, 2}}, // by grpc: no server has seen it
+		{"http 503 of a proxy", func(f *http2.Framer, stream uint32, _ int) bool {
+			return header(f, stream, true, ":status", "503", "content-type", "text/html")
+		}, codes.Unavailable, [2]int{attempts, 1}},
+		{"http 404 of a proxy", func(f *http2.Framer, stream uint32, _ int) bool {
+			return header(f, stream, true, ":status", "404", "content-type", "text/html")
+		}, codes.Unimplemented, [2]int{1, 1}},
+		{"no status", func(f *http2.Framer, stream uint32, _ int) bool {
+			return header(f, stream, false, ":status", "200", "content-type", "application/grpc") &&
+				f.WriteData(stream, true, nil) == nil
+		}, codes.Internal, [2]int{attempts, 1}},
+		{"internal of a server", func(f *http2.Framer, stream uint32, _ int) bool {
+			return header(f, stream, true, ":status", "200", "content-type", "application/grpc",
+				"grpc-status", "13", "grpc-message", "nil pointer")
+		}, codes.Internal, [2]int{1, 1}},
+		{"a code that is no number", func(f *http2.Framer, stream uint32, _ int) bool {
+			return header(f, stream, true, ":status", "200", "content-type", "application/grpc", "grpc-status", "x")
+		}, codes.Unknown, [2]int{1, 1}},
+	} {
+		for i, method := range []string{get, submit} {
+			t.Run(tt.name+", "+method, func(t *testing.T) {
+				t.Parallel()
+				s := &rawServer{react: tt.react}
+				retries, recorder := retrying(attempts)
+				conn := dial(t, s.start(t), retries.DialOptions()...)
+				_, err := call(context.Background(), conn, method, "job")
+				assert.Equal(t, tt.code, status.Code(err), err)
+				assert.Equal(t, tt.want[i], s.count(), recorder.Timeline())
+			})
+		}
 	}
 }

@@ -64,8 +64,7 @@ var codesTable = map[codes.Code]retried{
 // TestCodesPage compares the last column of the codes in docs/why.md with the table.
 func TestCodesPage(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/why.md")
-	require.NoError(t, err)
+	page := testkit.Must(os.ReadFile("../../docs/why.md"))(t)
 	for c := codes.Canceled; c <= codes.Unauthenticated; c++ {
 		row := regexp.MustCompile(`(?m)^\|[^|]*\b` + code.Code(c).String() + `\b[^|]*\| \w+ \| (\w+) \|$`).FindSubmatch(page)
 		require.NotNil(t, row, "the page has no row for %v", c)
@@ -90,7 +89,7 @@ func TestCodes(t *testing.T) {
 	info := &errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}
 	pushback := func(values ...string) metadata.MD { return metadata.MD{"grpc-retry-pushback-ms": values} }
 	for code, want := range codesTable {
-		tests := []struct {
+		for _, tt := range []struct {
 			name    string
 			details []protoadapt.MessageV1
 			trailer metadata.MD
@@ -107,8 +106,7 @@ func TestCodes(t *testing.T) {
 			{"pushback twice", nil, pushback("1", "2"), want.forbidden, 0, false},
 			{"pushback that forbids, and info", []protoadapt.MessageV1{info}, pushback("-1"), want.forbidden, 0, false},
 			{"info longer than pushback", []protoadapt.MessageV1{info}, pushback("20"), want.pushback, 1500 * time.Millisecond, false},
-		}
-		for _, tt := range tests {
+		} {
 			for i, method := range []string{get, submit} {
 				t.Run(fmt.Sprintf("%v, %s, %s", code, tt.name, method), func(t *testing.T) {
 					t.Parallel()
@@ -155,7 +153,7 @@ func TestDetails(t *testing.T) {
 		return &errdetails.ErrorInfo{Reason: reason, Domain: "googleapis.com"}
 	}
 	daily := &errdetails.QuotaFailure{Violations: []*errdetails.QuotaFailure_Violation{{QuotaId: "RequestsPerDayPerProject"}}}
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		code    codes.Code
 		details []protoadapt.MessageV1
@@ -172,8 +170,7 @@ func TestDetails(t *testing.T) {
 		{"denied with a time", codes.PermissionDenied, []protoadapt.MessageV1{info(durationpb.New(1))}, 1},
 		{"used up for the day", codes.ResourceExhausted, []protoadapt.MessageV1{daily, info(durationpb.New(1))}, 1},
 		{"info beyond MaxRetryAfter", codes.ResourceExhausted, []protoadapt.MessageV1{info(durationpb.New(time.Hour))}, 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := (&server{unary: func(context.Context, int, string) (string, error) {
@@ -226,8 +223,7 @@ func TestRootKnowsStatuses(t *testing.T) {
 // wait returns a detail with a hint.
 func wait(t *testing.T, d time.Duration) *anypb.Any {
 	t.Helper()
-	detail, err := anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)})
-	assert.NoError(t, err)
+	detail := testkit.Must(anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)}))(t)
 	return detail
 }
 

@@ -54,7 +54,7 @@ func outcome(t *testing.T, step testkit.Step, errno syscall.Errno) string {
 		return wire.DialContext(ctx, "tcp", address)
 	}
 	retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
-		MaxAttempts: 1000, Backoff: retry.Constant(time.Millisecond), Observer: recorder,
+		MaxAttempts: 1000, Backoff: retry.Constant(time.Millisecond), Observer: recorder.Observer(),
 	}}
 	conn := dial(t, s.address, append(retries.DialOptions(), grpc.WithContextDialer(dialer))...)
 	_, err := call(t.Context(), conn, submit, job)

@@ -50,9 +50,9 @@ func ExampleInterceptor() {
 
 	policy := &retry.Policy{
 		Name: "health",
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 			fmt.Printf("%v: attempt %d\n", e.Kind, e.Attempt)
-		}),
+		}},
 	}
 	security := grpc.WithTransportCredentials(insecure.NewCredentials())
 

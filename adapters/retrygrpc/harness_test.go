@@ -209,7 +209,7 @@ func quick(attempts int) (*retry.Policy, *retrytest.Recorder) {
 		Jitter:      retry.NoJitter,
 		Clock:       &retrytest.Clock{},
 		Rand:        retrytest.NewRand(0),
-		Observer:    r,
+		Observer:    r.Observer(),
 	}, r
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"strconv"
 	"sync"
@@ -24,6 +25,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -62,7 +64,7 @@ func TestRetries(t *testing.T) {
 // TestWhich has the three ways in which a method is known to be idempotent.
 func TestWhich(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name, method string
 		idempotent   func(string) bool
 		want         int // attempts
@@ -76,8 +78,7 @@ func TestWhich(t *testing.T) {
 		{"another service listed", submit, retrygrpc.Methods("/retrygrpc.test.Job/*", "/retrygrpc.test.Jobs/Sub"), 1},
 		{"function", submit, func(method string) bool { return method == submit }, attempts},
 		{"function that knows others", get, func(string) bool { return false }, attempts},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := failing(10).start(t)
@@ -119,8 +120,7 @@ func TestServiceConfig(t *testing.T) {
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.Equal(t, tt.want, s.count())
 
-			stream, err := watching(t.Context(), conn, watch, "")
-			require.NoError(t, err)
+			stream := testkit.Must(watching(t.Context(), conn, watch, ""))(t)
 			_, err = receive(stream)
 			assert.Equal(t, codes.Unavailable, status.Code(err))
 			assert.Equal(t, 2*tt.want, s.count())
@@ -169,7 +169,7 @@ func TestUnprovedBehind(t *testing.T) {
 	require.NoError(t, err)
 	dialed := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	type invoke = func() error
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		make  func(invoke) error
 		calls int
@@ -179,8 +179,7 @@ func TestUnprovedBehind(t *testing.T) {
 		{"a report around the status", func(call invoke) error { return fmt.Errorf("%w: %w", call(), dialed) }, 1},
 		{"another call that was refused", func(call invoke) error { _ = call(); return limited.Err() }, 1},
 		{"a second try that was refused", func(call invoke) error { _ = call(); return call() }, 2},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := (&server{}).start(t)
@@ -270,7 +269,7 @@ func TestWaitForReady(t *testing.T) {
 		return new(net.Dialer).DialContext(ctx, "tcp", address.Load().(string))
 	}
 	waits := 0
-	var late retry.ObserverFunc = func(_ context.Context, e retry.Event) {
+	late := func(_ context.Context, e retry.Event) {
 		if e.Kind == retry.Retrying && e.Verdict.Category == "grpc_not_ready" {
 			if waits++; waits == 5 {
 				address.Store(s.start(t).address)
@@ -278,19 +277,18 @@ func TestWaitForReady(t *testing.T) {
 		}
 	}
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
-		MaxAttempts: 2, AttemptTimeout: 300 * time.Millisecond, Observer: late, Backoff: retry.Constant(0),
+		MaxAttempts: 2, AttemptTimeout: 300 * time.Millisecond, Observer: &retry.Observer{Event: late}, Backoff: retry.Constant(0),
 	}}
 	conn := dial(t, "later", append(retries.DialOptions(), grpc.WithContextDialer(dialer))...)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	_, err := call(ctx, conn, get, "job", grpc.WaitForReady(true))
-	require.NoError(t, err)
+	testkit.Must(call(ctx, conn, get, "job", grpc.WaitForReady(true)))(t)
 	assert.Equal(t, 2, s.count(), "the attempts that reached the server")
 	assert.GreaterOrEqual(t, waits, 5)
 
 	// Without it, the attempts are used up.
 	conn = dial(t, refused, retries.DialOptions()...)
-	_, err = call(ctx, conn, get, "job")
+	_, err := call(ctx, conn, get, "job")
 	require.ErrorIs(t, err, retry.StopAttempts)
 }
 
@@ -316,7 +314,7 @@ func TestContexts(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 		Backoff:  retry.Constant(time.Hour),
-		Observer: retry.ObserverFunc(func(context.Context, retry.Event) { cancel() }),
+		Observer: &retry.Observer{Event: func(context.Context, retry.Event) { cancel() }},
 	}}
 	conn := dial(t, s.address, retries.DialOptions()...)
 
@@ -346,7 +344,7 @@ func TestContexts(t *testing.T) {
 // TestForeignErrors have no status: interceptors behind this one make them.
 func TestForeignErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want int // attempts
@@ -356,8 +354,7 @@ func TestForeignErrors(t *testing.T) {
 		{"status in a mark", retry.MarkRetryable(status.Error(codes.Internal, "no")), attempts},
 		{"status that is wrapped", errors.Join(io.EOF, status.Error(codes.Unavailable, "no")), attempts},
 		{"given up already", &retry.Error{Stop: retry.StopAttempts, Err: status.Error(codes.Unavailable, "no")}, 1},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			retries, _ := retrying(attempts)
@@ -426,33 +423,12 @@ func TestPanic(t *testing.T) {
 // TestPolicyWithoutBackoff checks which settings a Policy gets from DefaultPolicy.
 func TestPolicyWithoutBackoff(t *testing.T) {
 	t.Parallel()
-	const ms = time.Millisecond
-	tests := []struct {
-		name string
-		p    retry.Policy
-		want []time.Duration
-	}{
-		{"nothing is set", retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
-		{"MaxDelay", retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
-		{"a Backoff", retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
-	}
-	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			var recorder retrytest.Recorder
-			tt.p.MaxAttempts, tt.p.Jitter = len(tt.want)+1, retry.NoJitter
-			tt.p.Clock, tt.p.Observer = &retrytest.Clock{}, &recorder
-			before := tt.p
-			retries := &retrygrpc.Interceptor{Policy: &tt.p, Budget: retrygrpc.NoBudget}
-			s := failing(100).start(t)
-			for range 2 {
-				_, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "")
-				require.ErrorIs(t, err, retry.StopAttempts)
-			}
-			recorder.ExpectWaits(t, append(tt.want, tt.want...)...)
-			assert.Equal(t, before, tt.p)
-		})
-	}
+	s := failing(math.MaxInt).start(t)
+	testkit.TakesDefaults(t, func(t *testing.T, p *retry.Policy) {
+		t.Helper()
+		_, err := call(t.Context(), dial(t, s.address, (&retrygrpc.Interceptor{Policy: p}).DialOptions()...), get, "")
+		require.ErrorIs(t, err, retry.StopAttempts)
+	})
 }
 
 // A RetryInfo that one call gets holds all calls with the Quota, also streams. None of them is
@@ -496,19 +472,15 @@ func TestQuota(t *testing.T) {
 	_, err = call(t.Context(), with(retry.Policy{MaxAttempts: 1}), get, "first")
 	assert.Equal(t, codes.ResourceExhausted, status.Code(err))
 	_, err = call(t.Context(), with(retry.Policy{Timeout: 10 * time.Second}), get, "hasty")
-	var gaveUp *retry.Error
-	require.ErrorAs(t, err, &gaveUp)
+	gaveUp := testkit.As[*retry.Error](t, err)
 	assert.Equal(t, 30*time.Second, gaveUp.RetryAfter)
 	require.ErrorIs(t, err, retry.StopTimeout)
 	assert.Equal(t, []time.Duration{0}, came)
 
-	out, err := call(t.Context(), with(retry.Policy{}), submit, "second")
-	require.NoError(t, err)
+	out := testkit.Must(call(t.Context(), with(retry.Policy{}), submit, "second"))(t)
 	assert.Equal(t, "second", out)
-	stream, err := watching(t.Context(), with(retry.Policy{}), watch, "event")
-	require.NoError(t, err)
-	events, err := drain(stream)
-	require.NoError(t, err)
+	stream := testkit.Must(watching(t.Context(), with(retry.Policy{}), watch, "event"))(t)
+	events := testkit.Must(drain(stream))(t)
 	assert.Equal(t, []string{"event", "event"}, events)
 	assert.Equal(t, 30*time.Second, came[1])
 	assert.Equal(t, 30*time.Second, came[2], "the first has come back")

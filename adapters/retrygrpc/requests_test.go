@@ -20,6 +20,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // collector is a server that reads all requests and answers them in one, or refuses.
@@ -100,7 +101,7 @@ func TestRequestStream(t *testing.T) {
 	}
 	half := strings.Repeat("x", 128<<10)
 	few := []string{"a", "b", "c"}
-	tests := []struct {
+	for _, tt := range []struct {
 		name, method string
 		refuse       func(int, grpc.ServerStream) error
 		requests     []string
@@ -121,8 +122,7 @@ func TestRequestStream(t *testing.T) {
 		{"more than fit", upload, refuses, []string{half, half}, nil, false},
 		{"more than the caller allows", upload, refuses, few, []grpc.CallOption{grpc.MaxRetryRPCBufferSize(8)}, false},
 		{"as many as the caller allows", upload, refuses, []string{half, half}, []grpc.CallOption{grpc.MaxRetryRPCBufferSize(1 << 20)}, true},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name+", "+tt.method, func(t *testing.T) {
 			t.Parallel()
 			c := &collector{refuse: func(call int, stream grpc.ServerStream) error {
@@ -169,16 +169,14 @@ func TestRequestStreamGoesOn(t *testing.T) {
 	c.stream = c.serve
 	c.start(t)
 	retries, _ := retrying(attempts)
-	stream, err := talking(t.Context(), dial(t, c.address, retries.DialOptions()...), upload)
-	require.NoError(t, err)
+	stream := testkit.Must(talking(t.Context(), dial(t, c.address, retries.DialOptions()...), upload))(t)
 	require.NoError(t, stream.SendMsg(wrapperspb.String("a")))
 	<-refused
 	for _, text := range []string{"b", "c", "d"} {
 		time.Sleep(5 * time.Millisecond) // so that grpc gets to know of it at one of them
 		require.NoError(t, stream.SendMsg(wrapperspb.String(text)), "RecvMsg has the reason")
 	}
-	answer, err := say(t, stream, "e")
-	require.NoError(t, err)
+	answer := testkit.Must(say(t, stream, "e"))(t)
 	assert.Equal(t, "a+b+c+d+e", answer)
 }
 
@@ -196,8 +194,7 @@ func TestRequestStreamBoth(t *testing.T) {
 		c.stream = c.serve
 		c.start(t)
 		retries, _ := retrying(attempts)
-		stream, err := talking(t.Context(), dial(t, c.address, retries.DialOptions()...), chat)
-		require.NoError(t, err)
+		stream := testkit.Must(talking(t.Context(), dial(t, c.address, retries.DialOptions()...), chat))(t)
 		var sender sync.WaitGroup
 		sender.Go(func() {
 			for text := range strings.SplitSeq("abcdefghijklmnopqrstuvwxyz", "") {
@@ -245,13 +242,11 @@ func TestRequestStreamFlow(t *testing.T) {
 	defer cancel()
 	conn := dial(t, s.address, append(retries.DialOptions(),
 		grpc.WithInitialWindowSize(window), grpc.WithInitialConnWindowSize(window))...)
-	stream, err := talking(ctx, conn, chat)
-	require.NoError(t, err)
+	stream := testkit.Must(talking(ctx, conn, chat))(t)
 	for range requests {
 		require.NoError(t, stream.SendMsg(wrapperspb.String(part)))
 	}
-	got, err := drain(stream)
-	require.NoError(t, err)
+	got := testkit.Must(drain(stream))(t)
 	assert.Len(t, got, 16*requests)
 }
 
@@ -271,11 +266,9 @@ func TestRequestStreamTimeout(t *testing.T) {
 	c.stream = c.serve
 	c.start(t)
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: timeout}}
-	stream, err := talking(t.Context(), dial(t, c.address, retries.DialOptions()...), upload)
-	require.NoError(t, err)
+	stream := testkit.Must(talking(t.Context(), dial(t, c.address, retries.DialOptions()...), upload))(t)
 	time.Sleep(timeout + timeout/10) // a caller that is slow
-	answer, err := say(t, stream, "a", "b")
-	require.NoError(t, err)
+	answer := testkit.Must(say(t, stream, "a", "b"))(t)
 	assert.Equal(t, "a+b", answer)
 	assert.Equal(t, 2, c.count())
 }
@@ -290,9 +283,8 @@ func TestRequestStreamReset(t *testing.T) {
 			return f.WriteRSTStream(stream, http2.ErrCodeRefusedStream) == nil
 		}}
 		retries, recorder := retrying(attempts)
-		stream, err := talking(t.Context(), dial(t, s.start(t), retries.DialOptions()...), method)
-		require.NoError(t, err)
-		_, err = say(t, stream, "a")
+		stream := testkit.Must(talking(t.Context(), dial(t, s.start(t), retries.DialOptions()...), method))(t)
+		_, err := say(t, stream, "a")
 		assert.Equal(t, codes.Unavailable, status.Code(err))
 		assert.Equal(t, want, s.count(), recorder.Timeline())
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygrpc"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -62,7 +63,7 @@ func drain(stream grpc.ClientStream) (got []string, err error) {
 
 func TestStream(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name, method string
 		serve        func(int, grpc.ServerStream) error
 		calls        int
@@ -86,8 +87,7 @@ func TestStream(t *testing.T) {
 			return status.Error(codes.Unavailable, "no")
 		}, 1, nil, codes.Unavailable},
 		{"empty", watch, func(int, grpc.ServerStream) error { return nil }, 1, nil, codes.OK},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			s := (&server{stream: tt.serve}).start(t)
@@ -119,18 +119,15 @@ func TestStreamHeader(t *testing.T) {
 	}}).start(t)
 	retries, _ := retrying(attempts)
 	conn := dial(t, s.address, retries.DialOptions()...)
-	stream, err := watching(t.Context(), conn, watch, "job")
-	require.NoError(t, err)
-	header, err := stream.Header()
-	require.NoError(t, err)
+	stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
+	header := testkit.Must(stream.Header())(t)
 	assert.Equal(t, []string{"y"}, header["x"])
-	_, err = receive(stream)
+	_, err := receive(stream)
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.Equal(t, 1, s.count())
 
 	// Who has not read it cannot tell.
-	stream, err = watching(t.Context(), conn, watch, "job")
-	require.NoError(t, err)
+	stream = testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
 	_, err = receive(stream)
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.Equal(t, 1+attempts, s.count())
@@ -143,13 +140,10 @@ func TestStreamHeaderOfNone(t *testing.T) {
 	t.Parallel()
 	s := (&server{stream: echo(1, 0, codes.Unavailable)}).start(t)
 	retries, _ := retrying(attempts)
-	stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
-	require.NoError(t, err)
-	header, err := stream.Header()
-	require.NoError(t, err)
+	stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job"))(t)
+	header := testkit.Must(stream.Header())(t)
 	assert.Nil(t, header)
-	got, err := drain(stream)
-	require.NoError(t, err)
+	got := testkit.Must(drain(stream))(t)
 	assert.Equal(t, []string{"job", "job"}, got)
 }
 
@@ -165,7 +159,7 @@ func TestStreamHeaderBeside(t *testing.T) {
 			var succeeded, retried atomic.Int64
 			retries := &retrygrpc.Interceptor{Budget: retrygrpc.NoBudget, Policy: &retry.Policy{
 				MaxAttempts: 10, Backoff: retry.Constant(0),
-				Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+				Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 					switch e.Kind {
 					case retry.Succeeded:
 						succeeded.Add(1)
@@ -174,7 +168,7 @@ func TestStreamHeaderBeside(t *testing.T) {
 					default:
 						t.Error(e)
 					}
-				}),
+				}},
 			}}
 			s.stream = func(_ int, stream grpc.ServerStream) error {
 				md, _ := metadata.FromIncomingContext(stream.Context())
@@ -186,16 +180,13 @@ func TestStreamHeaderBeside(t *testing.T) {
 			}
 			conn := dial(t, s.address, retries.DialOptions()...)
 			for range streams {
-				stream, err := watching(t.Context(), conn, watch, "job")
-				require.NoError(t, err)
+				stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
 				var both sync.WaitGroup
 				both.Go(func() {
-					_, err := receive(stream)
-					assert.NoError(t, err)
+					testkit.Must(receive(stream))(t)
 				})
 				both.Go(func() {
-					header, err := stream.Header()
-					assert.NoError(t, err)
+					header := testkit.Must(stream.Header())(t)
 					if header != nil { // else it failed, and receive opens another
 						assert.Equal(t, []string{[]string{"", "1"}[failures]}, header["again"])
 					}
@@ -223,8 +214,7 @@ func TestStreamHeaderOfOne(t *testing.T) {
 	retries, _ := retrying(attempts)
 	conn := dial(t, s.address, retries.DialOptions()...)
 	for range 2000 {
-		stream, err := watching(t.Context(), conn, watch, "job")
-		require.NoError(t, err)
+		stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
 		var header metadata.MD
 		var both sync.WaitGroup
 		both.Go(func() { header, _ = stream.Header() })
@@ -308,21 +298,17 @@ func TestStreamTimeouts(t *testing.T) {
 		MaxAttempts: 20, AttemptTimeout: timeout, Backoff: retry.Constant(0), // 20 for a machine that is busy
 	}}
 	conn := dial(t, s.address, retries.DialOptions()...)
-	stream, err := watching(t.Context(), conn, watch, "job")
-	require.NoError(t, err)
-	got, err := drain(stream)
-	require.NoError(t, err)
+	stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
+	got := testkit.Must(drain(stream))(t)
 	assert.Equal(t, []string{"job", "job"}, got)
 	assert.GreaterOrEqual(t, s.count(), 2)
 
 	// The caller's context ends it all the same.
 	ctx, cancel := context.WithCancel(t.Context())
-	stream, err = watching(ctx, conn, watch, "job")
-	require.NoError(t, err)
-	_, err = receive(stream)
-	require.NoError(t, err)
+	stream = testkit.Must(watching(ctx, conn, watch, "job"))(t)
+	testkit.Must(receive(stream))(t)
 	cancel()
-	_, err = drain(stream)
+	_, err := drain(stream)
 	assert.Equal(t, codes.Canceled, status.Code(err))
 }
 
@@ -338,21 +324,15 @@ func TestStreamAttempts(t *testing.T) {
 	for _, timeout := range []time.Duration{0, time.Minute} {
 		s.calls = 0
 		retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
-			Observer: seer{}, Clock: &retrytest.Clock{}, AttemptTimeout: timeout,
+			Observer: &retry.Observer{Attempt: tellNumber}, Clock: &retrytest.Clock{}, AttemptTimeout: timeout,
 		}}
-		stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job")
-		require.NoError(t, err)
-		got, err := drain(stream)
-		require.NoError(t, err)
+		stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job"))(t)
+		got := testkit.Must(drain(stream))(t)
 		assert.Len(t, got, 2)
 	}
 }
 
-// seer tells the number of the attempt by its context.
-type seer struct{}
-
-func (seer) Observe(context.Context, retry.Event) {}
-
-func (seer) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+// tellNumber tells the number of the attempt by its context.
+func tellNumber(ctx context.Context, n int) (context.Context, func(error)) {
 	return metadata.AppendToOutgoingContext(ctx, "attempt", string(rune('0'+n))), nil
 }

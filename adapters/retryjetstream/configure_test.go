@@ -16,6 +16,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -27,7 +28,7 @@ func TestRefuses(t *testing.T) {
 	retries := retriesOf(t, q, &retry.Policy{MaxDelay: -time.Second})
 	msg := next(t, retries)
 	require.ErrorContains(t, retries.Handle(t.Context(), msg, unexpected(t)), "-1s")
-	tests := []struct {
+	for _, test := range []struct {
 		name   string
 		config jetstream.ConsumerConfig
 		want   string
@@ -43,8 +44,7 @@ func TestRefuses(t *testing.T) {
 			"MaxDeliver is 5: must be -1, because the policy has the limit",
 		},
 		{"ack", jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy}, "AckPolicy is AckNone: must be explicit"},
-	}
-	for _, test := range tests {
+	} {
 		test.config.Durable = test.name
 		consumer, err := q.js.CreateConsumer(t.Context(), q.name, test.config)
 		require.NoError(t, err)
@@ -72,18 +72,15 @@ func unexpected(t *testing.T) func(context.Context) error {
 // retriesOf returns Retries for the consumer of a queue.
 func retriesOf(t *testing.T, q *queue, p *retry.Policy) *retryjetstream.Retries {
 	t.Helper()
-	consumer, err := q.js.Consumer(t.Context(), q.name, "workers")
-	require.NoError(t, err)
-	states, err := q.js.KeyValue(t.Context(), q.name)
-	require.NoError(t, err)
+	consumer := testkit.Must(q.js.Consumer(t.Context(), q.name, "workers"))(t)
+	states := testkit.Must(q.js.KeyValue(t.Context(), q.name))(t)
 	return &retryjetstream.Retries{Policy: p, JetStream: q.js, Consumer: consumer, States: states}
 }
 
 // next takes the next message.
 func next(t *testing.T, r *retryjetstream.Retries) jetstream.Msg {
 	t.Helper()
-	msg, err := r.Consumer.Next(jetstream.FetchMaxWait(10 * time.Second))
-	require.NoError(t, err)
+	msg := testkit.Must(r.Consumer.Next(jetstream.FetchMaxWait(10 * time.Second)))(t)
 	return msg
 }
 
@@ -139,10 +136,9 @@ func TestDead(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	q := open(t, startServer(t))
-	consumer, err := q.js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
+	consumer := testkit.Must(q.js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
 		Durable: "jobs:hoch~1=%ü", AckPolicy: jetstream.AckExplicitPolicy,
-	})
-	require.NoError(t, err)
+	}))(t)
 	retries := retriesOf(t, q, &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)})
 	retries.Consumer = consumer
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
@@ -163,7 +159,7 @@ func TestDeadline(t *testing.T) {
 	q := open(t, startServer(t))
 	events := &retrytest.Recorder{}
 	retries := retriesOf(t, q, &retry.Policy{
-		MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events,
+		MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events.Observer(),
 	})
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	canceled, cancel := context.WithCancel(t.Context())
@@ -199,8 +195,7 @@ func TestUnreadableState(t *testing.T) {
 			break
 		}
 		require.NoError(t, err)
-		_, err = retries.States.PutString(t.Context(), keys[0], "?")
-		require.NoError(t, err)
+		testkit.Must(retries.States.PutString(t.Context(), keys[0], "?"))(t)
 	}
 	assert.Contains(t, enginekit.Await(t, q, "job-1").Err, "the State of "+q.name+".workers.1: invalid character")
 }
@@ -211,7 +206,7 @@ func TestUnseenDeliveries(t *testing.T) {
 	q := open(t, startServer(t))
 	events := &retrytest.Recorder{}
 	retries := retriesOf(t, q, &retry.Policy{
-		MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events,
+		MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events.Observer(),
 	})
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
 	unseen := func() {
@@ -309,18 +304,13 @@ func TestSilence(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			q, cable := open(t, url), enginetest.NewLink()
-			conn, failed := nats.Connect(url, nats.SetCustomDialer(cable))
-			require.NoError(t, failed)
-			js, failed := jetstream.New(conn)
-			require.NoError(t, failed)
+			conn := testkit.Must(nats.Connect(url, nats.SetCustomDialer(cable)))(t)
+			js := testkit.Must(jetstream.New(conn))(t)
 			r := &retryjetstream.Retries{JetStream: js, Consumer: nil, States: nil}
-			r.Consumer, failed = js.Consumer(t.Context(), q.name, "workers")
-			require.NoError(t, failed)
-			r.States, failed = js.KeyValue(t.Context(), q.name)
-			require.NoError(t, failed)
+			r.Consumer = testkit.Must(js.Consumer(t.Context(), q.name, "workers"))(t)
+			r.States = testkit.Must(js.KeyValue(t.Context(), q.name))(t)
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-			msg, failed := r.Consumer.Next()
-			require.NoError(t, failed)
+			msg := testkit.Must(r.Consumer.Next())(t)
 			var at time.Time
 			over := make(chan struct{})
 			go func() {

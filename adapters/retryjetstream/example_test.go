@@ -46,11 +46,11 @@ func ExampleRetries_Handle() {
 	over, attempts := make(chan struct{}), 0
 	policy := &retry.Policy{
 		Name: "import", MaxAttempts: 8, Backoff: retry.Constant(0), FreeRateLimits: 100,
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 			if e.Kind == retry.Succeeded {
 				close(over) // the example ends here
 			}
-		}),
+		}},
 	}
 	work := func(context.Context, []byte) error {
 		attempts++

@@ -27,10 +27,9 @@ import (
 // startServer starts a server in this process.
 func startServer(t testing.TB) string {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
+	s := testkit.Must(server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	})
-	require.NoError(t, err)
+	}))(t)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -127,11 +126,9 @@ func suffer(t *testing.T, url string) {
 
 func connect(t testing.TB, url string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	t.Helper()
-	conn, err := nats.Connect(url, options...)
-	require.NoError(t, err)
+	conn := testkit.Must(nats.Connect(url, options...))(t)
 	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	require.NoError(t, err)
+	js := testkit.Must(jetstream.New(conn))(t)
 	return conn, js
 }
 
@@ -168,16 +165,14 @@ func open(t testing.TB, url string) *queue {
 		require.NoError(t, err)
 	}
 	require.NoError(t, conn.Flush())
-	_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+	testkit.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: q.name, Subjects: []string{q.name + ".*"}, Storage: jetstream.MemoryStorage,
-	})
-	require.NoError(t, err)
-	_, err = js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
+	}))(t)
+	testkit.Must(js.CreateConsumer(t.Context(), q.name, jetstream.ConsumerConfig{
 		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 3 * time.Second, SampleFrequency: "100%",
 		MaxAckPending: 20_000,
-	})
-	require.NoError(t, err)
-	_, err = js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.name, Storage: jetstream.MemoryStorage})
+	}))(t)
+	_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.name, Storage: jetstream.MemoryStorage})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		ctx := context.Background()

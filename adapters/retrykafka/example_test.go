@@ -23,12 +23,12 @@ func Example() {
 	defer cancel()
 	policy := &retry.Policy{
 		Backoff: retry.Constant(10 * time.Millisecond), Jitter: retry.NoJitter,
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 			fmt.Println("attempt", e.Attempt, e.Kind, e.Err)
 			if e.Kind != retry.Retrying {
 				cancel()
 			}
-		}),
+		}},
 	}
 
 	brokers, calls := cluster.ListenAddrs(), 0

@@ -202,7 +202,7 @@ func TestFailedPoll(t *testing.T) {
 func TestFormsOfDeadLetters(t *testing.T) {
 	t.Parallel()
 	reason := strings.Repeat("x", 9000)
-	tests := []struct {
+	for _, test := range []struct {
 		refusals       int
 		reason         error
 		err            int // length of the header
@@ -215,8 +215,7 @@ func TestFormsOfDeadLetters(t *testing.T) {
 		{3, kerr.MessageTooLarge, 0, true, true, "without its error"},
 		{4, kerr.InvalidTimestamp, 0, false, true, "without retry-error and retry-source"},
 		{5, kerr.InvalidRecord, 256, true, false, "without the record itself, which stays where it is"},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(fmt.Sprint(test.refusals), func(t *testing.T) {
 			t.Parallel()
 			q := openWith(t, 1, 1)

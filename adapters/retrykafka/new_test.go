@@ -20,6 +20,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -27,7 +28,7 @@ func TestRefuses(t *testing.T) {
 	t.Parallel()
 	q := open(t, 1)
 	group, jobs := kgo.ConsumerGroup("w"), kgo.ConsumeTopics("kind-1")
-	tests := []struct {
+	for _, test := range []struct {
 		retries retrykafka.Retries
 		options []kgo.Opt
 		want    string
@@ -55,8 +56,7 @@ func TestRefuses(t *testing.T) {
 			options: []kgo.Opt{group, jobs, kgo.TransactionalID("t")},
 			want:    "transactional ID",
 		},
-	}
-	for _, test := range tests {
+	} {
 		test.retries.Options = append(test.options, kgo.SeedBrokers(q.address))
 		err := test.retries.Run(t.Context(), func(context.Context, *kgo.Record) error { return nil })
 		require.ErrorContains(t, err, "retrykafka: ")
@@ -135,8 +135,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 			err := <-run(t, q, p, fail)
 			require.ErrorIs(t, err, kerr.MessageTooLarge)
 			assert.Regexp(t, `^retrykafka: kind-1/0/0: topic kind-1\.dead, for records that are given up: MESSAGE_TOO_LARGE`, err.Error())
-			o, err := q.Outcome(t.Context(), "job-1")
-			require.NoError(t, err)
+			o := testkit.Must(q.Outcome(t.Context(), "job-1"))(t)
 			assert.Zero(t, o)
 			accepts.Store(true)
 			run(t, q, p, fail)
@@ -290,8 +289,7 @@ func commit(t *testing.T, q *queue, offset int64, metadata string) {
 	p.Offset, p.Metadata = offset, &metadata
 	topic.Partitions = append(topic.Partitions, p)
 	request.Topics = append(request.Topics, topic)
-	_, err := request.RequestWith(t.Context(), q.client)
-	require.NoError(t, err)
+	testkit.Must(request.RequestWith(t.Context(), q.client))(t)
 }
 
 // After an unclean election the log may end before what the group has committed. What is
@@ -348,8 +346,7 @@ func members(t *testing.T, q *queue) (ids []string) {
 	t.Helper()
 	request := kmsg.NewPtrDescribeGroupsRequest()
 	request.Groups = []string{"workers"}
-	response, err := request.RequestWith(t.Context(), q.client)
-	require.NoError(t, err)
+	response := testkit.Must(request.RequestWith(t.Context(), q.client))(t)
 	for _, m := range response.Groups[0].Members {
 		ids = append(ids, m.MemberID)
 	}
@@ -458,8 +455,7 @@ func expel(t *testing.T, q *queue) {
 		m := kmsg.NewLeaveGroupRequestMember()
 		m.MemberID = id
 		request.Members = append(request.Members, m)
-		_, err := request.RequestWith(t.Context(), q.client)
-		require.NoError(t, err)
+		testkit.Must(request.RequestWith(t.Context(), q.client))(t)
 	}
 }
 

@@ -61,19 +61,18 @@ func (s *conflicting) Update(context.Context, client.Object, ...client.UpdateOpt
 // A Get and an Update are one attempt: after a conflict, both are made again.
 func ExampleRetries_conflict() {
 	var c client.Client = &conflicting{}
-	policy := &retry.Policy{Backoff: retry.Exponential{Initial: 10 * time.Millisecond}, Classifier: func(err error) retry.Verdict {
-		if apierrors.IsConflict(err) {
-			return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: "http_409"}
-		}
-		return retry.Verdict{} // as without this function
-	}}
+	policy := &retry.Policy{Backoff: retry.Exponential{Initial: 10 * time.Millisecond}}
 	err := policy.Execute(context.Background(), func(ctx context.Context) error {
 		var limits corev1.ConfigMap
 		if err := c.Get(ctx, client.ObjectKey{Namespace: "default", Name: "limits"}, &limits); err != nil {
 			return err
 		}
 		limits.Data = map[string]string{"requests": "100"}
-		return c.Update(ctx, &limits)
+		err := c.Update(ctx, &limits)
+		if apierrors.IsConflict(err) {
+			return retry.MarkRetryable(err)
+		}
+		return err
 	})
 	fmt.Println(err)
 	// Output: <nil>

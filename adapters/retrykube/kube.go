@@ -95,7 +95,7 @@ func (r *Retries[T]) Reconciler(next reconcile.TypedReconciler[T]) reconcile.Typ
 		if err == nil || again && errors.Is(err, errRequeue) {
 			return result, nil
 		}
-		if again && errors.As(err, new(*retry.HeldError)) { // nothing has failed
+		if again && errors.As(err, new(*retryjob.HeldError)) { // nothing has failed
 			return reconcile.Result{Requeue: true, Priority: result.Priority}, nil //nolint:staticcheck // deprecated, and keeps the State
 		}
 		if !again && !errors.Is(err, reconcile.TerminalError(nil)) {

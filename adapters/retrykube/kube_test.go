@@ -228,7 +228,7 @@ func (w *workers) Kill() error {
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) { t.Error(e.Kind, e.Err) }),
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) { t.Error(e.Kind, e.Err) }},
 	}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

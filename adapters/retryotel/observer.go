@@ -99,7 +99,7 @@ func GRPCAttributes(n int) []attribute.KeyValue {
 
 // New returns an Observer. nil means the zero [Options]. It fails if the MeterProvider
 // refuses an instrument. The Observer is safe for concurrent use.
-func New(opts *Options) (retry.Observer, error) {
+func New(opts *Options) (*retry.Observer, error) {
 	if opts == nil {
 		opts = &Options{}
 	}
@@ -112,7 +112,7 @@ func New(opts *Options) (retry.Observer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("retryotel: %w", err)
 	}
-	o := &observer{m}
+	o := &retry.Observer{Event: m.event, Wait: m.wait}
 	if !opts.Spans {
 		return o, nil
 	}
@@ -121,18 +121,16 @@ func New(opts *Options) (retry.Observer, error) {
 		tracers = otel.GetTracerProvider()
 	}
 	tracer := tracers.Tracer(scope, trace.WithInstrumentationVersion(version()), trace.WithSchemaURL(semconv.SchemaURL))
-	s := &spanObserver{observer: o, tracer: tracer, name: opts.SpanName, attributes: opts.Attributes}
+	s := &spans{tracer: tracer, name: opts.SpanName, attributes: opts.Attributes}
 	if s.name == "" {
 		s.name = "attempt"
 	}
-	return s, nil
+	o.Attempt = s.attempt
+	return o, nil
 }
 
-type observer struct{ meters *meters }
-
-// Observe implements [retry.Observer].
-func (o *observer) Observe(ctx context.Context, e retry.Event) {
-	o.meters.record(ctx, e)
+func (m *meters) event(ctx context.Context, e retry.Event) {
+	m.record(ctx, e)
 	switch {
 	case e.Kind == retry.Retrying:
 		addEvent(ctx, "retry", e, delayKey.Float64(e.Delay.Seconds()))
@@ -143,9 +141,9 @@ func (o *observer) Observe(ctx context.Context, e retry.Event) {
 	}
 }
 
-// Wait counts a call that waits, until the returned function is called; see [retry.Observer].
-func (o *observer) Wait(policy string) func() {
-	s := o.meters.policies.Of(policy)
+// wait counts a call that waits, until the returned function is called.
+func (m *meters) wait(policy string) func() {
+	s := m.policies.Of(policy)
 	s.waiting.Add(1)
 	return s.waited
 }
@@ -177,17 +175,14 @@ func addEvent(ctx context.Context, name string, e retry.Event, more attribute.Ke
 // method that panics.
 func text(err error) string { return names.Valid(retryslog.Redact(fmt.Sprint(err))) }
 
-// spanObserver makes spans of attempts, as the optional method of an Observer.
-type spanObserver struct {
-	*observer
-
+// spans makes spans of attempts.
+type spans struct {
 	tracer     trace.Tracer
 	name       string
 	attributes func(n int) []attribute.KeyValue
 }
 
-// Attempt is told before an attempt begins.
-func (s *spanObserver) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
+func (s *spans) attempt(ctx context.Context, n int) (context.Context, func(error)) {
 	attributes := []attribute.KeyValue{attemptKey.Int(n)}
 	if s.attributes != nil {
 		attributes = append(attributes, s.attributes(n)...)

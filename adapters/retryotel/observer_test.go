@@ -31,7 +31,7 @@ var errTimeout = retry.Mark(errBoom, retry.Verdict{Class: retry.Retryable, Categ
 
 // telemetry is an Observer and what it has told the SDK of OpenTelemetry.
 type telemetry struct {
-	retry.Observer
+	*retry.Observer
 
 	reader *metric.ManualReader
 	spans  *tracetest.SpanRecorder
@@ -96,7 +96,7 @@ func (o *telemetry) read(t testing.TB) map[string]float64 {
 }
 
 // run runs one call under a policy with a clock of its own, which fails at first.
-func run(ctx context.Context, o retry.Observer, failures ...error) error {
+func run(ctx context.Context, o *retry.Observer, failures ...error) error {
 	p := &retry.Policy{Name: "a", Observer: o, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
 	return p.Execute(ctx, func(context.Context) error {
 		if len(failures) == 0 {
@@ -111,13 +111,13 @@ func run(ctx context.Context, o retry.Observer, failures ...error) error {
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	o := observe(t, retryotel.Options{})
-	require.NoError(t, run(t.Context(), o))
-	require.NoError(t, run(t.Context(), o, errTimeout, errBoom))
-	require.Error(t, run(t.Context(), o, errTimeout, errTimeout, errTimeout))
-	require.Error(t, run(t.Context(), o, retry.MarkFinal(errBoom)))
+	require.NoError(t, run(t.Context(), o.Observer))
+	require.NoError(t, run(t.Context(), o.Observer, errTimeout, errBoom))
+	require.Error(t, run(t.Context(), o.Observer, errTimeout, errTimeout, errTimeout))
+	require.Error(t, run(t.Context(), o.Observer, retry.MarkFinal(errBoom)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, run(ctx, o))
+	require.Error(t, run(ctx, o.Observer))
 
 	got := o.read(t)
 	assert.Equal(t, map[string]float64{
@@ -174,10 +174,10 @@ func TestCardinality(t *testing.T) {
 	o := observe(t, retryotel.Options{MaxPolicies: 1, MaxCategories: 5})
 	for n := range 1000 {
 		v := retry.Verdict{Class: retry.Retryable, Category: fmt.Sprintf("made_up_%d\xff", n)}
-		o.Observe(t.Context(), retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
+		o.Event(t.Context(), retry.Event{Kind: retry.GaveUp, Attempt: 1, Verdict: v, Stop: retry.StopAttempts})
 	}
-	o.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "another", Attempt: 1})
-	o.Observe(t.Context(), retry.Event{Kind: 77, Policy: "of a version to come", Attempt: 1})
+	o.Event(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "another", Attempt: 1})
+	o.Event(t.Context(), retry.Event{Kind: 77, Policy: "of a version to come", Attempt: 1})
 	got := o.read(t)
 	assert.Equal(t, 995.0, got["retry.calls{error.type=_OTHER,retry.outcome=attempts,retry.policy=}"])
 	assert.Equal(t, 1.0, got["retry.calls{retry.outcome=succeeded,retry.policy=_OTHER}"])
@@ -199,9 +199,9 @@ func TestEvents(t *testing.T) {
 	o := observe(t, retryotel.Options{})
 	ctx, span := o.tracer.Tracer("test").Start(t.Context(), "job")
 	secret := retry.Mark(errors.New(`Get "http://user:password@example.com/": EOF; Authorization: Bearer abc `+"\xff"), retry.Verdict{Class: retry.Retryable, Category: "eof"})
-	require.Error(t, run(ctx, o, errBoom, secret, errBoom))
-	require.Error(t, run(ctx, o, retry.MarkFinal(errBoom)))
-	require.NoError(t, run(ctx, o, retry.MarkProgress(errBoom)))
+	require.Error(t, run(ctx, o.Observer, errBoom, secret, errBoom))
+	require.Error(t, run(ctx, o.Observer, retry.MarkFinal(errBoom)))
+	require.NoError(t, run(ctx, o.Observer, retry.MarkProgress(errBoom)))
 	span.End()
 
 	spans := o.spans.Ended()
@@ -224,7 +224,7 @@ func TestNoSpan(t *testing.T) {
 	t.Parallel()
 	o := observe(t, retryotel.Options{Spans: true})
 	o.tracer = trace.NewTracerProvider(trace.WithSampler(trace.NeverSample()), trace.WithSpanProcessor(o.spans))
-	require.Error(t, run(t.Context(), o, errBoom, errBoom, errBoom))
+	require.Error(t, run(t.Context(), o.Observer, errBoom, errBoom, errBoom))
 	ctx, span := o.tracer.Tracer("test").Start(t.Context(), "job")
 	require.Error(t, run(ctx, o.Observer, errBoom, errBoom, errBoom))
 	span.End()

@@ -57,14 +57,12 @@ func TestFaults(t *testing.T) {
 // wired returns a pool whose connections fail where the wire does.
 func wired(t *testing.T, w *testkit.Wire) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(dsn())
-	require.NoError(t, err)
+	config := testkit.Must(pgxpool.ParseConfig(dsn()))(t)
 	config.ConnConfig.TLSConfig, config.ConnConfig.Fallbacks = nil, nil // the wire reads along
 	config.ConnConfig.DialFunc = w.DialContext
 	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol // a statement is one message
 	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
+	pool := testkit.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -50,16 +50,14 @@ func open(t *testing.T) *database {
 	t.Helper()
 	testkit.Needs(t, "PostgreSQL")
 	d := &database{table: fmt.Sprintf("retrypgx_%x", rand.Uint64())}
-	config, err := pgxpool.ParseConfig(dsn())
-	require.NoError(t, err)
+	config := testkit.Must(pgxpool.ParseConfig(dsn()))(t)
 	config.MaxConns = 4
 	config.ConnConfig.TLSConfig, config.ConnConfig.Fallbacks = nil, nil // lossy reads along
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 		return &lossy{Conn: conn, d: d}, err
 	}
-	d.Pool, err = pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
+	d.Pool = testkit.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(d.Close)
 	d.exec(t, "CREATE TABLE "+d.table+" (id int PRIMARY KEY, n int NOT NULL)")
 	d.exec(t, "INSERT INTO "+d.table+" VALUES (1, 0)")
@@ -71,8 +69,7 @@ func open(t *testing.T) *database {
 
 func (d *database) exec(t *testing.T, statement string, args ...any) {
 	t.Helper()
-	_, err := d.Exec(t.Context(), statement, args...)
-	require.NoError(t, err)
+	testkit.Must(d.Exec(t.Context(), statement, args...))(t)
 }
 
 // n returns the number in the only row.
@@ -102,12 +99,10 @@ func (d *database) kill(t *testing.T) {
 
 func killAll(t *testing.T, pids ...uint32) {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), dsn())
-	require.NoError(t, err)
+	conn := testkit.Must(pgx.Connect(t.Context(), dsn()))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	for _, pid := range pids {
-		_, err = conn.Exec(t.Context(), "SELECT pg_terminate_backend($1, 5000)", pid)
-		require.NoError(t, err)
+		testkit.Must(conn.Exec(t.Context(), "SELECT pg_terminate_backend($1, 5000)", pid))(t)
 	}
 }
 
@@ -139,6 +134,6 @@ func (c *lossy) Read(p []byte) (int, error) {
 func quick(attempts int) (*retry.Policy, *retrytest.Recorder) {
 	r := &retrytest.Recorder{}
 	return &retry.Policy{
-		MaxAttempts: attempts, Backoff: retry.Constant(time.Second), Clock: &retrytest.Clock{}, Observer: r,
+		MaxAttempts: attempts, Backoff: retry.Constant(time.Second), Clock: &retrytest.Clock{}, Observer: r.Observer(),
 	}, r
 }

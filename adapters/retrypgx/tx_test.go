@@ -3,6 +3,9 @@ package retrypgx_test
 import (
 	"context"
 	"errors"
+	"io"
+	"net"
+	"net/url"
 	"runtime"
 	"sync"
 	"testing"
@@ -10,11 +13,14 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypgx"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 )
 
@@ -65,7 +71,7 @@ func TestSerialization(t *testing.T) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		fn       func(d *database) func(ctx context.Context, tx pgx.Tx) error
 		opts     *retrypgx.Options
@@ -114,8 +120,7 @@ func TestErrors(t *testing.T) {
 				return err
 			}
 		}, nil, 3, nil, "57P01"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			d := open(t)
@@ -212,8 +217,7 @@ func TestBrokenPool(t *testing.T) {
 	d := open(t)
 	var held []pgx.Tx
 	for range 3 {
-		tx, err := d.Begin(t.Context())
-		require.NoError(t, err)
+		tx := testkit.Must(d.Begin(t.Context()))(t)
 		held = append(held, tx)
 	}
 	for _, tx := range held {
@@ -229,11 +233,9 @@ func TestBrokenPool(t *testing.T) {
 func TestConn(t *testing.T) {
 	t.Parallel()
 	d := open(t)
-	pooled, err := d.Acquire(t.Context())
-	require.NoError(t, err)
+	pooled := testkit.Must(d.Acquire(t.Context()))(t)
 	defer pooled.Release()
-	single, err := pgx.Connect(t.Context(), dsn())
-	require.NoError(t, err)
+	single := testkit.Must(pgx.Connect(t.Context(), dsn()))(t)
 	defer func() { _ = single.Close(context.Background()) }()
 	for _, db := range []retrypgx.DB{pooled, single} {
 		policy, recorder := quick(3)
@@ -318,4 +320,101 @@ func TestBadInput(t *testing.T) {
 	require.EqualError(t, retrypgx.InTx(t.Context(), open(t), nil, nil, nil), "retrypgx: fn is nil")
 	require.EqualError(t, retrypgx.Listen(t.Context(), nil, retrypgx.Listener{}),
 		"retrypgx: a Listener needs Connect, Channels, and Notified or Wake")
+}
+
+// gate lets connections through to a server, or ends them all.
+type gate struct {
+	target string
+
+	mu     sync.Mutex
+	closed bool
+	conns  []net.Conn
+}
+
+// set closes the gate, or opens it.
+func (g *gate) set(closed bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = closed
+	for _, conn := range g.conns {
+		if closed {
+			_ = conn.Close()
+		}
+	}
+}
+
+func (g *gate) serve(client net.Conn) {
+	server, err := net.Dial("tcp", g.target)
+	if err != nil {
+		return
+	}
+	g.mu.Lock()
+	if g.closed {
+		_ = client.Close()
+	}
+	g.conns = append(g.conns, client, server)
+	g.mu.Unlock()
+	go func() {
+		_, _ = io.Copy(server, client)
+		_ = server.Close()
+	}()
+	_, _ = io.Copy(client, server)
+}
+
+// TestPgBouncer loses the server behind a pooler: in a statement, and for a while after it.
+func TestPgBouncer(t *testing.T) {
+	t.Parallel()
+	d := open(t)
+	server := testkit.Must(url.Parse(dsn()))(t)
+	g := &gate{target: server.Host}
+	server.Host = provoke.Serve(t, g.serve).Addr
+	config := testkit.Must(pgxpool.ParseConfig(testkit.PgBouncer(t, server).String()))(t)
+	config.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeExec
+	pool := testkit.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(pool.Close)
+
+	attempts, failures := 0, 0
+	policy := &retry.Policy{
+		MaxAttempts: 100, Backoff: retry.Constant(50 * time.Millisecond), NonIdempotent: true,
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
+			t.Log(e.Verdict.Category, e.Err)
+			var answer *pgconn.PgError
+			if failures++; errors.As(e.Err, &answer) {
+				assert.Equal(t, "08P01", answer.Code)
+			}
+			g.set(failures < 4)
+		}},
+	}
+	require.NoError(t, retrypgx.InTx(t.Context(), pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
+		if err := d.increment(ctx, tx); err != nil {
+			return err
+		}
+		if attempts++; attempts == 1 {
+			g.set(true)
+		}
+		_, err := tx.Exec(ctx, "SELECT 1")
+		return err
+	}))
+	assert.GreaterOrEqual(t, failures, 4)
+	assert.Equal(t, 1, d.n(t))
+
+	// The pooler answers for a server that was lost in a commit, and does not know either.
+	err := retrypgx.InTx(t.Context(), pool, policy, nil, func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, "CREATE TEMP TABLE late (id int)")
+		if err == nil {
+			_, err = tx.Exec(ctx, "CREATE FUNCTION pg_temp.sleep() RETURNS trigger LANGUAGE plpgsql AS "+
+				"$$ BEGIN PERFORM pg_sleep(5); RETURN NULL; END $$")
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, "CREATE CONSTRAINT TRIGGER sleep AFTER INSERT ON late "+
+				"DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION pg_temp.sleep()")
+		}
+		if err == nil {
+			_, err = tx.Exec(ctx, "INSERT INTO late VALUES (1)")
+		}
+		time.AfterFunc(200*time.Millisecond, func() { g.set(true) })
+		return err
+	})
+	require.ErrorIs(t, err, retrypgx.ErrCommitUnknown)
+	assert.Equal(t, "08P01", testkit.As[*pgconn.PgError](t, err).Code)
 }

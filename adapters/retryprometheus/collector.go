@@ -49,7 +49,7 @@ var (
 	durationBuckets = []float64{.005, .01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}
 )
 
-// Collector is a [retry.Observer] that is a [prometheus.Collector]. It is safe for
+// Collector is a [prometheus.Collector] of what its [Collector.Observer] is told. It is safe for
 // concurrent use.
 type Collector struct {
 	calls       *prometheus.CounterVec
@@ -79,10 +79,7 @@ type series struct {
 	waited               func() // ends a wait
 }
 
-var (
-	_ retry.Observer       = (*Collector)(nil)
-	_ prometheus.Collector = (*Collector)(nil)
-)
+var _ prometheus.Collector = (*Collector)(nil)
 
 // New returns a Collector, which the program has to register. nil means the zero
 // [Options].
@@ -179,8 +176,12 @@ func (c *Collector) metrics() []prometheus.Collector {
 	return []prometheus.Collector{c.calls, c.attempts, c.retries, c.hold, c.delay, c.duration}
 }
 
-// Observe implements [retry.Observer].
-func (c *Collector) Observe(ctx context.Context, e retry.Event) {
+// Observer returns the Observer of the policies.
+func (c *Collector) Observer() *retry.Observer {
+	return &retry.Observer{Event: c.event, Wait: c.wait}
+}
+
+func (c *Collector) event(ctx context.Context, e retry.Event) {
 	s := c.policies.Of(e.Policy)
 	if e.Kind == retry.Retrying {
 		c.retries.WithLabelValues(s.policy, c.category(e.Verdict)).Inc()
@@ -204,8 +205,8 @@ func (c *Collector) Observe(ctx context.Context, e retry.Event) {
 	c.observe(ctx, s.duration, e.Elapsed)
 }
 
-// Wait counts a call that waits, until the returned function is called; see [retry.Observer].
-func (c *Collector) Wait(policy string) func() {
+// wait counts a call that waits, until the returned function is called.
+func (c *Collector) wait(policy string) func() {
 	s := c.policies.Of(policy)
 	s.waiting.Add(1)
 	return s.waited

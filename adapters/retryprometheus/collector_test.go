@@ -31,13 +31,13 @@ var errBoom = errors.New("boom")
 // observe tells a Collector of events as they come.
 func observe(c *retryprometheus.Collector, events ...retry.Event) {
 	for _, e := range events {
-		c.Observe(context.Background(), e)
+		c.Observer().Event(context.Background(), e)
 	}
 }
 
 // run runs one call under a policy with a clock of its own, which fails at first.
-func run(o retry.Observer, name string, failures ...error) error {
-	p := &retry.Policy{Name: name, Observer: o, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
+func run(c *retryprometheus.Collector, name string, failures ...error) error {
+	p := &retry.Policy{Name: name, Observer: c.Observer(), Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
 	return p.Execute(context.Background(), func(context.Context) error {
 		if len(failures) == 0 {
 			return nil
@@ -55,14 +55,11 @@ func scrape(t testing.TB, c prometheus.Collector) string {
 	require.NoError(t, registry.Register(c))
 	server := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	defer server.Close()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil)
-	require.NoError(t, err)
+	req := testkit.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, nil))(t)
 	req.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
-	resp, err := server.Client().Do(req)
-	require.NoError(t, err)
+	resp := testkit.Must(server.Client().Do(req))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
+	body := testkit.Must(io.ReadAll(resp.Body))(t)
 	require.Equal(t, http.StatusOK, resp.StatusCode, string(body))
 	return string(body)
 }
@@ -87,7 +84,7 @@ func TestCollector(t *testing.T) {
 	require.Error(t, run(c, "b", retry.MarkFinal(errBoom)))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.Error(t, (&retry.Policy{Name: "b", Observer: c}).Execute(ctx, func(context.Context) error { return nil }))
+	require.Error(t, (&retry.Policy{Name: "b", Observer: c.Observer()}).Execute(ctx, func(context.Context) error { return nil }))
 
 	text := scrape(t, c)
 	assert.Equal(t, []string{
@@ -125,8 +122,7 @@ func TestLint(t *testing.T) {
 	t.Parallel()
 	c := retryprometheus.New(&retryprometheus.Options{Labels: prometheus.Labels{"service": "jobs"}})
 	require.Error(t, run(c, "a", errBoom, errBoom, errBoom))
-	problems, err := testutil.CollectAndLint(c)
-	require.NoError(t, err)
+	problems := testkit.Must(testutil.CollectAndLint(c))(t)
 	assert.Empty(t, problems)
 	assert.Equal(t, []string{`retry_attempts_total{policy="a",service="jobs"} 3.0`}, lines(scrape(t, c), "retry_attempts_total{"))
 	assert.NotEmpty(t, lines(scrape(t, c), `retry_calls_waiting{policy="a",service="jobs"}`))
@@ -136,11 +132,10 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		o := retryprometheus.New(nil)
-		testkit.CountsWaiting(t, o, func() float64 {
+		testkit.CountsWaiting(t, o.Observer(), func() float64 {
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(o)
-			families, err := registry.Gather()
-			require.NoError(t, err)
+			families := testkit.Must(registry.Gather())(t)
 			for _, f := range families {
 				if f.GetName() == "retry_calls_waiting" {
 					return f.GetMetric()[0].GetGauge().GetValue()
@@ -210,8 +205,8 @@ func TestExemplars(t *testing.T) {
 		return nil
 	}})
 	ctx := context.WithValue(t.Context(), key{}, "cafe")
-	c.Observe(ctx, retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Second})
-	c.Observe(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Millisecond})
+	c.Observer().Event(ctx, retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Second})
+	c.Observer().Event(t.Context(), retry.Event{Kind: retry.Succeeded, Policy: "a", Attempt: 1, Elapsed: time.Millisecond})
 	assert.Equal(t, 1, strings.Count(scrape(t, c), `# {trace_id="cafe"} 1.0`))
 }
 
@@ -225,7 +220,7 @@ func TestUnknownKind(t *testing.T) {
 
 func TestAllocs(t *testing.T) { //nolint:paralleltest // counts what others allocate
 	c := retryprometheus.New(nil)
-	p := &retry.Policy{Name: "fetch", Observer: c}
+	p := &retry.Policy{Name: "fetch", Observer: c.Observer()}
 	fn := func(context.Context) error { return nil }
 	ctx := context.Background()
 	assert.Zero(t, testing.AllocsPerRun(100, func() { _ = p.Execute(ctx, fn) }))

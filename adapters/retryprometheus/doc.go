@@ -1,9 +1,9 @@
 // Package retryprometheus counts for Prometheus what a [retry.Policy] does. A
-// [Collector] is both a [retry.Observer] and a [prometheus.Collector]:
+// [Collector] is a [prometheus.Collector], and has the Observer of the policies:
 //
 //	retries := retryprometheus.New(nil)
 //	registry.MustRegister(retries)
-//	policy := &retry.Policy{Name: "fetch", Observer: retries}
+//	policy := &retry.Policy{Name: "fetch", Observer: retries.Observer()}
 //
 // One Collector serves any number of policies, and everything that drives them: loops,
 // HTTP, transactions, commands, pools, and jobs whose state is stored.

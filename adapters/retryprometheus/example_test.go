@@ -19,7 +19,7 @@ func ExampleNew() {
 
 	retries := retryprometheus.New(nil)
 	registry.MustRegister(retries)
-	policy := &retry.Policy{Name: "fetch", Observer: retries}
+	policy := &retry.Policy{Name: "fetch", Observer: retries.Observer()}
 
 	policy.Clock = &retrytest.Clock{} // so that the example does not wait
 	_ = policy.Execute(context.Background(), func(context.Context) error {

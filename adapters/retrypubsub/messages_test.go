@@ -107,7 +107,7 @@ func TestForeignMessages(t *testing.T) {
 	t.Parallel()
 	q, events := open(t, plain), &retrytest.Recorder{}
 	errs := receive(t, q, retriesOf(q, &retry.Policy{
-		MaxAttempts: 5, Observer: events, Backoff: retry.Constant(0), MaxRetryAfter: time.Second,
+		MaxAttempts: 5, Observer: events.Observer(), Backoff: retry.Constant(0), MaxRetryAfter: time.Second,
 	}), func(context.Context, *pubsub.Message) error {
 		return retry.MarkFinal(errors.New("x"))
 	})
@@ -191,7 +191,7 @@ func TestLimitOfSize(t *testing.T) {
 	s, events := startServer(t, pstest.ServerReactorOption{FuncName: "Publish", Reactor: limits{}}), &retrytest.Recorder{}
 	q := openOn(t, s, front(t, s, &s.GServer), plain)
 	publish := func(data string) { s.Publish(project+"topics/"+q.name, []byte(data), nil) }
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events}
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0), Observer: events.Observer()}
 	errs := receive(t, q, retriesOf(q, p), func(context.Context, *pubsub.Message) error {
 		return errors.New(strings.Repeat("ä", 100_000))
 	})

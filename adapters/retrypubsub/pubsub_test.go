@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
@@ -210,12 +211,10 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 		},
 	}
 	change(sub)
-	_, err := q.client.SubscriptionAdminClient.CreateSubscription(ctx, sub)
-	require.NoError(t, err)
-	_, err = q.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
+	testkit.Must(q.client.SubscriptionAdminClient.CreateSubscription(ctx, sub))(t)
+	testkit.Must(q.client.SubscriptionAdminClient.CreateSubscription(ctx, &pubsubpb.Subscription{
 		Name: project + "subscriptions/" + q.name + "-dead", Topic: project + "topics/" + q.name + "-dead",
-	})
-	require.NoError(t, err)
+	}))(t)
 	var receiving sync.WaitGroup
 	receiving.Go(func() {
 		_ = q.client.Subscriber(q.name+"-dead").Receive(ctx, func(_ context.Context, msg *pubsub.Message) {
@@ -359,5 +358,108 @@ func (w *workers) Stop(context.Context) error {
 func (w *workers) Kill() error {
 	w.killed.Store(true)
 	w.cable.Cut()
+	return nil
+}
+
+// TestCrash kills worker processes at random moments. The server is in the process of the
+// test, which lives.
+func TestCrash(t *testing.T) {
+	t.Parallel()
+	crash := &enginetest.Crash{
+		Open: func(t testing.TB) (enginetest.Queue, string) {
+			t.Helper()
+			s := startServer(t)
+			q := openOn(t, s, startOneByOne(t, s), plain)
+			return q, q.address + " " + q.name
+		},
+		Attach: func(t testing.TB, address string) enginetest.Queue {
+			t.Helper()
+			address, name, _ := strings.Cut(address, " ")
+			q := attach(t, address, name)
+			q.single = true
+			return q
+		},
+		Forgets: true,
+	}
+	crash.Run(t)
+}
+
+// oneByOne sends a stream one message, and the next when that is answered, as the service
+// does for a MaxOutstandingMessages of 1. The fake server has no such limit.
+type oneByOne struct {
+	pubsubpb.SubscriberServer
+
+	mu       sync.Mutex
+	answered map[string]chan struct{} // by acknowledgement ID
+}
+
+func startOneByOne(t testing.TB, s *server) string {
+	t.Helper()
+	return front(t, s, &oneByOne{SubscriberServer: &s.GServer, answered: map[string]chan struct{}{}})
+}
+
+// front serves a server at another address, for messages of any size.
+func front(t testing.TB, s *server, subscriber pubsubpb.SubscriberServer) string {
+	t.Helper()
+	listener := testkit.Must(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+	served := grpc.NewServer(grpc.MaxRecvMsgSize(20 << 20))
+	pubsubpb.RegisterPublisherServer(served, &s.GServer)
+	pubsubpb.RegisterSubscriberServer(served, subscriber)
+	go func() { _ = served.Serve(listener) }()
+	t.Cleanup(served.Stop)
+	return listener.Addr().String()
+}
+
+func (o *oneByOne) answer(ids ...string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, id := range ids {
+		if c := o.answered[id]; c != nil {
+			close(c)
+			delete(o.answered, id)
+		}
+	}
+}
+
+// Acknowledge implements [pubsubpb.SubscriberServer].
+func (o *oneByOne) Acknowledge(ctx context.Context, r *pubsubpb.AcknowledgeRequest) (*emptypb.Empty, error) {
+	defer o.answer(r.GetAckIds()...)
+	return o.SubscriberServer.Acknowledge(ctx, r)
+}
+
+// ModifyAckDeadline implements [pubsubpb.SubscriberServer].
+func (o *oneByOne) ModifyAckDeadline(ctx context.Context, r *pubsubpb.ModifyAckDeadlineRequest) (*emptypb.Empty, error) {
+	if r.GetAckDeadlineSeconds() == 0 {
+		defer o.answer(r.GetAckIds()...)
+	}
+	return o.SubscriberServer.ModifyAckDeadline(ctx, r)
+}
+
+// StreamingPull implements [pubsubpb.SubscriberServer].
+func (o *oneByOne) StreamingPull(stream pubsubpb.Subscriber_StreamingPullServer) error {
+	return o.SubscriberServer.StreamingPull(pausing{stream, o})
+}
+
+type pausing struct {
+	pubsubpb.Subscriber_StreamingPullServer
+
+	to *oneByOne
+}
+
+// Send implements [pubsubpb.Subscriber_StreamingPullServer].
+func (p pausing) Send(r *pubsubpb.StreamingPullResponse) error {
+	answered := make(chan struct{})
+	for _, msg := range r.GetReceivedMessages() { // one, or none
+		p.to.mu.Lock()
+		p.to.answered[msg.GetAckId()] = answered
+		p.to.mu.Unlock()
+	}
+	if err := p.Subscriber_StreamingPullServer.Send(r); err != nil || len(r.GetReceivedMessages()) == 0 {
+		return err
+	}
+	select {
+	case <-answered:
+	case <-p.Context().Done():
+	}
 	return nil
 }

@@ -63,8 +63,7 @@ func (p *proxy) listen(t *testing.T, network string, config *tls.Config) *proxy 
 	if network == "unix" {
 		where = filepath.Join(t.TempDir(), "redis")
 	}
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), network, where)
-	require.NoError(t, err)
+	listener := testkit.Must((&net.ListenConfig{}).Listen(t.Context(), network, where))(t)
 	if p.Listener = listener; config != nil {
 		p.Listener = tls.NewListener(listener, config)
 	}
@@ -187,7 +186,7 @@ func hooked(t *testing.T, c *redis.Client) (*redis.Client, *retrytest.Recorder) 
 	t.Helper()
 	r := &retrytest.Recorder{}
 	t.Cleanup(func() { _ = c.Close() })
-	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r, Clock: &retrytest.Clock{}, MaxAttempts: 4}})
+	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r.Observer(), Clock: &retrytest.Clock{}, MaxAttempts: 4}})
 	return c, r
 }
 
@@ -201,8 +200,7 @@ func TestOneEvent(t *testing.T) {
 	_, err := c.Pipelined(t.Context(), func(p redis.Pipeliner) error { return p.Incr(t.Context(), key).Err() })
 	require.NoError(t, err)
 	subscription := c.Subscribe(t.Context(), key)
-	_, err = subscription.Receive(t.Context())
-	require.NoError(t, err)
+	testkit.Must(subscription.Receive(t.Context()))(t)
 	require.NoError(t, subscription.Close())
 	require.Len(t, recorder.Events(), 2, recorder.Timeline())
 	for _, e := range recorder.Events() {
@@ -286,7 +284,7 @@ func cluster(t *testing.T, address string) (*redis.ClusterClient, *retrytest.Rec
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	r := &retrytest.Recorder{}
-	hook := &retryredis.Hook{Policy: &retry.Policy{Observer: r, Clock: &retrytest.Clock{}, MaxAttempts: 4}}
+	hook := &retryredis.Hook{Policy: &retry.Policy{Observer: r.Observer(), Clock: &retrytest.Clock{}, MaxAttempts: 4}}
 	c.AddHook(hook)
 	c.OnNewNode(func(node *redis.Client) { node.AddHook(hook) })
 	return c, r
@@ -329,7 +327,7 @@ func TestClusterOwn(t *testing.T) {
 	c := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{seed}, DialerRetries: 1, MaxRedirects: 1})
 	defer func() { _ = c.Close() }()
 	c.OnNewNode(func(node *redis.Client) {
-		node.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: recorder, Clock: &retrytest.Clock{}}})
+		node.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: recorder.Observer(), Clock: &retrytest.Clock{}}})
 	})
 	require.Error(t, c.Get(t.Context(), "k").Err())
 	assert.Empty(t, recorder.Events())
@@ -341,7 +339,7 @@ func TestTimeoutBeforehand(t *testing.T) {
 	r := &retrytest.Recorder{}
 	c := redis.NewClient(&redis.Options{Addr: provoke.Serve(t, provoke.Ignore).Addr, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true})
 	defer func() { _ = c.Close() }()
-	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r, AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0)}})
+	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r.Observer(), AttemptTimeout: 50 * time.Millisecond, Backoff: retry.Constant(0)}})
 	require.ErrorIs(t, c.Incr(t.Context(), "k").Err(), retry.StopAttempts)
 	assert.Len(t, r.Events(), 3, r.Timeline())
 }

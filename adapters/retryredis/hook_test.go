@@ -79,7 +79,7 @@ func client(t *testing.T, address string, idempotent func(redis.Cmder) bool) (*r
 	r := &retrytest.Recorder{}
 	c := redis.NewClient(&redis.Options{Addr: address, MaxRetries: -1, DialerRetries: 1, DisableIdentity: true})
 	t.Cleanup(func() { _ = c.Close() })
-	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r, Clock: &retrytest.Clock{}}, Idempotent: idempotent})
+	c.AddHook(&retryredis.Hook{Policy: &retry.Policy{Observer: r.Observer(), Clock: &retrytest.Clock{}}, Idempotent: idempotent})
 	return c, r
 }
 
@@ -89,7 +89,7 @@ const ok = "$3\r\njob\r\n"
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		replies []string
 		want    [2]int // calls of GET, which is idempotent, and of GETDEL
@@ -104,8 +104,7 @@ func TestCommands(t *testing.T) {
 		{"wrong", []string{"-WRONGTYPE no\r\n", ok}, [2]int{1, 1}, true},
 		{"error", []string{"-ERR no\r\n", ok}, [2]int{1, 1}, true},
 		{"exhausted", []string{"-BUSY script\r\n"}, [2]int{3, 3}, true},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			for i, command := range []func(*redis.Client) *redis.StringCmd{

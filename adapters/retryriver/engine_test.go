@@ -15,6 +15,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryriver"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -24,8 +25,7 @@ import (
 func TestForgedMetadata(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	client, err := q.client(q.pool, enginetest.Policies{}, &river.Config{})
-	require.NoError(t, err)
+	client := testkit.Must(q.client(q.pool, enginetest.Policies{}, &river.Config{}))(t)
 	var all []int64
 	for _, metadata := range []string{
 		`{"retry_0": {"state": {}, "attempt": 30000, "rescues": 1000000}}`,
@@ -78,16 +78,13 @@ func TestRescuedAttemptEndsNewer(t *testing.T) {
 				}
 				return <-ended[n-1]
 			}
-			first, err := q.Start(p, work)
-			require.NoError(t, err)
+			first := testkit.Must(q.Start(p, work))(t)
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			id := q.ids["a"]
 			until(t, q, id, func(*rivertype.JobRow) bool { return attempts.Load() == 1 })
 			time.Sleep(q.worker.RescueStuckJobsAfter)
-			_, err = q.pool.Exec(t.Context(), "DELETE FROM river_leader")
-			require.NoError(t, err)
-			second, err := q.Start(p, work)
-			require.NoError(t, err)
+			testkit.Must(q.pool.Exec(t.Context(), "DELETE FROM river_leader"))(t)
+			second := testkit.Must(q.Start(p, work))(t)
 			until(t, q, id, func(row *rivertype.JobRow) bool {
 				return attempts.Load() == 2 && row.State == rivertype.JobStateRunning
 			})
@@ -122,19 +119,17 @@ func TestRetryByHand(t *testing.T) {
 	q := open(t)
 	p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
 	attempts := make(chan int, 20)
-	w, err := q.Start(p, func(context.Context, string) error {
+	w := testkit.Must(q.Start(p, func(context.Context, string) error {
 		attempts <- 1
 		return assert.AnError
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	for i := range 3 {
 		until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
 			return row.State == rivertype.JobStateDiscarded && row.Attempt == 2*(i+1)
 		})
 		assert.Len(t, attempts, 2*(i+1))
-		_, err = w.(*workers).client.JobRetry(t.Context(), q.ids["a"])
-		require.NoError(t, err)
+		testkit.Must(w.(*workers).client.JobRetry(t.Context(), q.ids["a"]))(t)
 	}
 	require.NoError(t, w.Stop(t.Context()))
 }
@@ -148,12 +143,9 @@ func TestKindThatIsNotKnownYet(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
-	client, err := q.client(q.pool, p, &river.Config{})
-	require.NoError(t, err)
-	inserted, err := client.Insert(t.Context(), newer{}, nil)
-	require.NoError(t, err)
-	old, err := q.Start(p, func(context.Context, string) error { return nil })
-	require.NoError(t, err)
+	client := testkit.Must(q.client(q.pool, p, &river.Config{}))(t)
+	inserted := testkit.Must(client.Insert(t.Context(), newer{}, nil))(t)
+	old := testkit.Must(q.Start(p, func(context.Context, string) error { return nil }))(t)
 	until(t, q, inserted.Job.ID, func(row *rivertype.JobRow) bool { return row.Attempt >= 3 })
 	require.NoError(t, old.Stop(t.Context()))
 
@@ -165,10 +157,9 @@ func TestKindThatIsNotKnownYet(t *testing.T) {
 		}
 		return nil
 	}))
-	client, err = q.client(q.pool, p, &river.Config{
+	client = testkit.Must(q.client(q.pool, p, &river.Config{
 		Workers: all, Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1}},
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.NoError(t, client.Start(t.Context()))
 	until(t, q, inserted.Job.ID, func(row *rivertype.JobRow) bool {
 		require.NotEqual(t, rivertype.JobStateDiscarded, row.State)
@@ -204,11 +195,10 @@ func TestStopOfWhatIsNotIdempotent(t *testing.T) {
 			q := open(t)
 			p := enginetest.Policies{Policy: &retry.Policy{NonIdempotent: true, Backoff: retry.Constant(0)}}
 			begun := make(chan struct{})
-			w, err := q.Start(p, func(ctx context.Context, _ string) error {
+			w := testkit.Must(q.Start(p, func(ctx context.Context, _ string) error {
 				close(begun)
 				return test.work(ctx)
-			})
-			require.NoError(t, err)
+			}))(t)
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			<-begun
 			require.NoError(t, w.Stop(t.Context()))
@@ -237,7 +227,7 @@ func TestOutcomeStoredAgain(t *testing.T) {
 		_, err := q.pool.Exec(t.Context(), statement, args...)
 		assert.NoError(t, err)
 	}
-	w, err := q.Start(p, func(ctx context.Context, _ string) error {
+	w := testkit.Must(q.Start(p, func(ctx context.Context, _ string) error {
 		switch attempts.Add(1) {
 		case 2:
 			assert.NoError(t, q.pool.QueryRow(ctx, "SELECT metadata FROM river_job").Scan(&first))
@@ -248,8 +238,7 @@ func TestOutcomeStoredAgain(t *testing.T) {
 			}
 		}
 		return assert.AnError
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool {
 		return row.Attempt == 2 && row.State != rivertype.JobStateRunning
@@ -288,14 +277,13 @@ func TestEndNotStored(t *testing.T) {
 				_, err := q.pool.Exec(t.Context(), statement)
 				assert.NoError(t, err)
 			}
-			w, err := q.Start(p, func(context.Context, string) error {
+			w := testkit.Must(q.Start(p, func(context.Context, string) error {
 				if attempts.Add(1) == 1 {
 					return assert.AnError
 				}
 				exec(test.meanwhile)
 				return test.err
-			})
-			require.NoError(t, err)
+			}))(t)
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return strings.Contains(string(row.Metadata), "ended") })
 			exec("UPDATE river_job SET state = 'available', scheduled_at = now()")
@@ -310,11 +298,9 @@ func TestEndNotStored(t *testing.T) {
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
-	client, err := q.client(q.pool, enginetest.Policies{}, &river.Config{})
-	require.NoError(t, err)
+	client := testkit.Must(q.client(q.pool, enginetest.Policies{}, &river.Config{}))(t)
 	enginekit.NoPolicy(t, q, false, func() string {
-		row, err := client.JobGet(t.Context(), q.ids["job"])
-		require.NoError(t, err)
+		row := testkit.Must(client.JobGet(t.Context(), q.ids["job"]))(t)
 		if len(row.Errors) == 0 {
 			return ""
 		}
@@ -353,14 +339,13 @@ func TestSnoozeAndCancel(t *testing.T) {
 			q := open(t)
 			var rec retrytest.Recorder
 			var attempts atomic.Int32
-			p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 1, Observer: &rec}}
-			w, err := q.Start(p, func(ctx context.Context, _ string) error {
+			p := enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 1, Observer: rec.Observer()}}
+			w := testkit.Must(q.Start(p, func(ctx context.Context, _ string) error {
 				if attempts.Add(1) == 1 {
 					return river.JobSnooze(0)
 				}
 				return test.then(ctx)
-			})
-			require.NoError(t, err)
+			}))(t)
 			require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 			row := until(t, q, q.ids["a"], func(row *rivertype.JobRow) bool { return row.State == test.want })
 			assert.Equal(t, 1, row.Attempt)

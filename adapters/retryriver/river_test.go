@@ -121,14 +121,12 @@ func rescue(q *queue) error {
 func connect(t testing.TB, cable *enginetest.Cable, schema string) *pgxpool.Pool {
 	t.Helper()
 	testkit.Needs(t, "PostgreSQL")
-	config, err := pgxpool.ParseConfig(
-		cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable"))
-	require.NoError(t, err)
+	config := testkit.Must(pgxpool.ParseConfig(
+		cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test?sslmode=disable")))(t)
 	config.ConnConfig.DialFunc = cable.DialContext
 	config.ConnConfig.RuntimeParams["search_path"] = schema
 	config.MaxConns = 6
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	require.NoError(t, err)
+	pool := testkit.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	require.NoError(t, pool.Ping(t.Context()), "PostgreSQL does not answer")
 	return pool
@@ -155,16 +153,14 @@ func open(t testing.TB) *queue {
 	t.Helper()
 	schema := "river_" + strings.ToLower(rand.Text()[:10])
 	q := attach(t, schema)
-	_, err := q.pool.Exec(t.Context(), "CREATE SCHEMA "+schema)
-	require.NoError(t, err)
+	testkit.Must(q.pool.Exec(t.Context(), "CREATE SCHEMA "+schema))(t)
 	t.Cleanup(func() {
 		_, err := q.pool.Exec(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
 		assert.NoError(t, err)
 	})
 	migrator, err := rivermigrate.New(riverpgxv5.New(q.pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
-	_, err = migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil)
-	require.NoError(t, err)
+	testkit.Must(migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil))(t)
 	return q
 }
 

@@ -14,7 +14,7 @@
 // lost, then what SQS keeps is the [retry.State]: the message is hidden for the wait, with one
 // request. Otherwise a copy is sent, with the State in the attribute retry-state, and the message
 // is deleted. Otherwise means: after a failure that costs no attempt, after [retry.MarkPending],
-// [retry.MarkNotStarted] and [retry.MarkProgress], when the worker stops, if PolicyFor has none,
+// [retryjob.MarkNotStarted] and [retry.MarkProgress], when the worker stops, if PolicyFor has none,
 // and after each failure under a NonIdempotent policy, to which a lost attempt is another thing
 // than a failure.
 //

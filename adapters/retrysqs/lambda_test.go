@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // eventOf is what Lambda makes of messages.
@@ -39,8 +40,7 @@ func eventOf(t *testing.T, messages []types.Message) (event events.SQSEvent) {
 			"attributes": m.Attributes, "messageAttributes": attributes,
 		})
 	}
-	text, err := json.Marshal(map[string]any{"Records": records})
-	require.NoError(t, err)
+	text := testkit.Must(json.Marshal(map[string]any{"Records": records}))(t)
 	require.NoError(t, json.Unmarshal(text, &event))
 	return event
 }
@@ -53,8 +53,7 @@ func (q *queue) lambda(t *testing.T, r interface {
 ) (again []string) {
 	t.Helper()
 	messages := q.take(t, q.url, n)
-	response, err := r.HandleLambda(t.Context(), eventOf(t, messages), fn)
-	require.NoError(t, err)
+	response := testkit.Must(r.HandleLambda(t.Context(), eventOf(t, messages), fn))(t)
 	for _, m := range messages {
 		if slices.Contains(response.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: *m.MessageId}) {
 			again = append(again, *m.Body)
@@ -221,10 +220,9 @@ func TestEmulator(t *testing.T) {
 	t.Parallel()
 	q := openIdle(t, ".fifo")
 	group := func(group, body string) {
-		_, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{
+		testkit.Must(q.client.SendMessage(t.Context(), &sqs.SendMessageInput{
 			QueueUrl: &q.url, MessageBody: &body, MessageGroupId: &group, MessageDeduplicationId: &body,
-		})
-		require.NoError(t, err)
+		}))(t)
 	}
 	group("g", "1")
 	group("g", "2")
@@ -239,8 +237,8 @@ func TestEmulator(t *testing.T) {
 		})
 		return err
 	}
-	require.NoError(t, hide(first[0], 1))
 	hidden := time.Now()
+	require.NoError(t, hide(first[0], 1))
 	again := receive(t.Context(), q.client, q.url, 5)
 	require.Len(t, again, 1)
 	assert.GreaterOrEqual(t, time.Since(hidden), 900*time.Millisecond)

@@ -133,7 +133,7 @@ func TestRefusedLater(t *testing.T) {
 	})
 	require.ErrorContains(t, <-s.Over, "InvalidClientTokenId")
 	events := &retrytest.Recorder{}
-	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), fail)
+	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events.Observer()}), fail)
 	assert.Equal(t, "a", *q.letter(t).Body)
 	s.Stop()
 	events.Expect(t, "2: gave up (attempts): "+assert.AnError.Error())
@@ -241,7 +241,7 @@ func TestLarge(t *testing.T) {
 	q, events := openIdle(t, ""), &retrytest.Recorder{}
 	large := strings.Repeat("x", 1<<20)
 	require.NoError(t, q.send(t.Context(), large, nil))
-	p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 100, Observer: events, Rand: zero{}}
+	p := &retry.Policy{MaxAttempts: 2, FreeRateLimits: 100, Observer: events.Observer(), Rand: zero{}}
 	s := start(t, retriesOf(q, p), func(context.Context, types.Message) error {
 		return retry.MarkRateLimited(assert.AnError, time.Second)
 	})
@@ -350,7 +350,7 @@ func TestEarly(t *testing.T) {
 	q, events := openIdle(t, ""), &retrytest.Recorder{}
 	due := time.Now().Add(2500 * time.Millisecond)
 	require.NoError(t, q.send(t.Context(), "a", map[string]string{"retry-state": fmt.Sprint("f=1 due=", due.UnixMilli())}))
-	s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0), Observer: events}), func(context.Context, types.Message) error {
+	s := start(t, retriesOf(q, &retry.Policy{Backoff: retry.Constant(0), Observer: events.Observer()}), func(context.Context, types.Message) error {
 		assert.GreaterOrEqual(t, time.Now().UnixMilli(), due.UnixMilli())
 		return assert.AnError
 	})
@@ -365,7 +365,7 @@ func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	q, events := openIdle(t, ""), &retrytest.Recorder{}
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events}
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events.Observer()}
 	begun, other := make(chan struct{}), make(chan struct{})
 	var repeated atomic.Bool
 	patient := func() *retrysqs.Retries {

@@ -19,6 +19,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrystreams"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -81,8 +82,7 @@ func TestRefuses(t *testing.T) {
 		require.ErrorContains(t, err, "retrystreams: "+r.Stream+": ")
 		assert.ErrorContains(t, err, want)
 	}
-	keys, err := q.client.Keys(t.Context(), "*enginetest-none*").Result()
-	require.NoError(t, err)
+	keys := testkit.Must(q.client.Keys(t.Context(), "*enginetest-none*").Result())(t)
 	assert.Empty(t, keys)
 }
 
@@ -105,7 +105,7 @@ func TestRefusedLater(t *testing.T) {
 	})
 	require.ErrorContains(t, <-s.Over, "WRONGPASS")
 	events := &retrytest.Recorder{}
-	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events}), func(_ context.Context, msg redis.XMessage) error {
+	s = start(t, retriesOf(q, &retry.Policy{MaxAttempts: 2, Observer: events.Observer()}), func(_ context.Context, msg redis.XMessage) error {
 		assert.Equal(t, id, msg.ID)
 		return assert.AnError
 	})
@@ -170,11 +170,9 @@ func TestCopies(t *testing.T) {
 	})
 	for i := range 3 {
 		q.dead(t)
-		length, err := q.client.XLen(t.Context(), q.name).Result()
-		require.NoError(t, err)
+		length := testkit.Must(q.client.XLen(t.Context(), q.name).Result())(t)
 		assert.EqualValues(t, i+1, length)
-		raw, err := q.client.Do(t.Context(), "XRANGE", q.key("dead"), "-", "+").Slice()
-		require.NoError(t, err)
+		raw := testkit.Must(q.client.Do(t.Context(), "XRANGE", q.key("dead"), "-", "+").Slice())(t)
 		assert.Equal(t, []any{
 			"retry-id", id, "retry-error", "failed after 2 attempts: " + assert.AnError.Error(), "b", binary, "a", "1", binary, "x", "retry-mine", "kept",
 		}, raw[0].([]any)[1])
@@ -247,7 +245,7 @@ func TestOvertaken(t *testing.T) {
 	t.Parallel()
 	q, events := open(t), &retrytest.Recorder{}
 	q.ids["a"] = q.add(t, "job", "a")
-	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events}
+	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events.Observer()}
 	begun, repeated, other := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	first := start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error {
 		close(begun)

@@ -27,6 +27,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -63,7 +64,7 @@ func once(t *testing.T, p *retry.Policy, fn func(context.Context) (string, error
 
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		name  string
 		err   error
 		kind  string
@@ -77,8 +78,7 @@ func TestErrors(t *testing.T) {
 		{"not retryable", temporal.NewNonRetryableApplicationError("bad input", "Invalid", nil), "Invalid", "bad input", 1},
 		{"hint too long", temporal.NewApplicationErrorWithOptions("later", "Busy",
 			temporal.ApplicationErrorOptions{NextRetryDelay: 25 * time.Hour}), "Busy", "later", 1},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			calls := 0
@@ -86,8 +86,7 @@ func TestErrors(t *testing.T) {
 				calls++
 				return "", test.err
 			})
-			var e *temporal.ApplicationError
-			require.ErrorAs(t, err, &e)
+			e := testkit.As[*temporal.ApplicationError](t, err)
 			assert.True(t, e.NonRetryable())
 			assert.Equal(t, test.kind, e.Type())
 			assert.Contains(t, e.Error(), test.says)
@@ -145,8 +144,7 @@ func TestDetails(t *testing.T) {
 				Details: give, Category: temporal.ApplicationErrorCategoryBenign,
 			})
 		})
-		var e *temporal.ApplicationError
-		require.ErrorAs(t, err, &e)
+		e := testkit.As[*temporal.ApplicationError](t, err)
 		assert.Equal(t, temporal.ApplicationErrorCategoryBenign, e.Category())
 		var word string
 		var number int
@@ -168,7 +166,7 @@ func TestHeartbeats(t *testing.T) {
 	t.Parallel()
 	p := &retry.Policy{MaxAttempts: 4, Backoff: retry.Constant(time.Second)}
 	var seen []string
-	result, err := once(t, p, func(ctx context.Context) (string, error) {
+	result := testkit.Must(once(t, p, func(ctx context.Context) (string, error) {
 		var word string
 		var number int
 		err := activity.GetHeartbeatDetails(ctx, &word, &number)
@@ -189,8 +187,7 @@ func TestHeartbeats(t *testing.T) {
 		default:
 			return "done", nil
 		}
-	})
-	require.NoError(t, err)
+	}))(t)
 	assert.Equal(t, "done", result)
 	assert.Equal(t, []string{"0", "0", "page7", "page7"}, seen)
 }
@@ -199,8 +196,7 @@ func TestHeartbeats(t *testing.T) {
 func begin(t *testing.T, s *server, kind string, p *retry.Policy, handle enginetest.Handler) *queue {
 	t.Helper()
 	q := &queue{t: t, server: s}
-	w, err := q.Start(enginetest.Policies{Policy: p}, handle)
-	require.NoError(t, err)
+	w := testkit.Must(q.Start(enginetest.Policies{Policy: p}, handle))(t)
 	t.Cleanup(func() { assert.NoError(t, w.Stop(context.Background())) })
 	require.NoError(t, q.Submit(t.Context(), kind, "job"))
 	return q
@@ -427,8 +423,7 @@ func TestSilence(t *testing.T) {
 			return cable.DialContext(ctx, "tcp", address)
 		}),
 	}
-	c, err := client.Dial(options)
-	require.NoError(t, err)
+	c := testkit.Must(client.Dial(options))(t)
 	settings := worker.Options{DisableWorkflowWorker: true}
 	require.NoError(t, (&retrytemporal.Retries{}).Configure(&settings))
 	watch := &watch{over: make(chan time.Time, 1)}

@@ -39,9 +39,9 @@ func ExampleRetries_Configure() { //nolint:testableexamples // it needs a server
 func Example() {
 	policy := &retry.Policy{
 		MaxAttempts: 4, Backoff: retry.Exponential{Initial: time.Minute}, MaxDelay: time.Hour, Jitter: retry.NoJitter,
-		Observer: retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 			fmt.Println("attempt", e.Attempt, e.Kind, e.Delay)
-		}),
+		}},
 	}
 	options := worker.Options{
 		DeadlockDetectionTimeout: time.Minute, // of the test suite, on a busy machine

@@ -56,10 +56,9 @@ type natsBroker struct{ url, name string }
 
 func openNATS(t testing.TB, concurrency int, topics ...string) natsBroker {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
+	s := testkit.Must(server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	})
-	require.NoError(t, err)
+	}))(t)
 	s.Start()
 	t.Cleanup(func() {
 		s.Shutdown()
@@ -69,16 +68,14 @@ func openNATS(t testing.TB, concurrency int, topics ...string) natsBroker {
 	b := natsBroker{s.ClientURL(), random("enginetest-")}
 	conn, err := nats.Connect(b.url)
 	require.NoError(t, err, "NATS does not answer")
-	js, err := conn.JetStream()
-	require.NoError(t, err)
+	js := testkit.Must(conn.JetStream())(t)
 	_, err = js.AddStream(&nats.StreamConfig{Name: b.name, Subjects: topics, Storage: nats.MemoryStorage})
 	require.NoError(t, err)
 	for _, topic := range topics { // a subscriber that had to make one would delete it
-		_, err = js.AddConsumer(b.name, &nats.ConsumerConfig{
+		testkit.Must(js.AddConsumer(b.name, &nats.ConsumerConfig{
 			Durable: durable("", topic), FilterSubject: topic, DeliverSubject: nats.NewInbox(), DeliverGroup: "workers",
 			AckPolicy: nats.AckExplicitPolicy, AckWait: natsAckWait(concurrency), MaxAckPending: concurrency,
-		})
-		require.NoError(t, err)
+		}))(t)
 	}
 	t.Cleanup(func() {
 		assert.NoError(t, js.DeleteStream(b.name))
@@ -99,7 +96,8 @@ func (c *counted) Unmarshal(m *nats.Msg) (*message.Message, error) {
 	return msg, err
 }
 
-// natsAckWait is when the server delivers again what a dead worker has left.
+// natsAckWait is when the server delivers again what a dead worker has left. The subscriber gives a
+// message up sooner: what ignores its context would otherwise decide beside the next attempt.
 func natsAckWait(concurrency int) time.Duration {
 	if concurrency == 1 { // worker processes, which die often
 		return time.Second
@@ -123,7 +121,7 @@ func (b natsBroker) dial(cable *enginetest.Cable, concurrency int) (message.Publ
 		return nil, nil, err
 	}
 	subscriber, err := wmnats.NewSubscriberWithNatsConn(conn, wmnats.SubscriberSubscriptionConfig{
-		Unmarshaler: &counted{}, SubscribersCount: concurrency, AckWaitTimeout: natsAckWait(concurrency), QueueGroupPrefix: "workers",
+		Unmarshaler: &counted{}, SubscribersCount: concurrency, AckWaitTimeout: natsAckWait(concurrency) * 14 / 15, QueueGroupPrefix: "workers",
 		JetStream: wmnats.JetStreamConfig{
 			DurableCalculator: durable, SubscribeOptions: []nats.SubOpt{nats.ManualAck()},
 		},
@@ -186,9 +184,8 @@ func openSQL(t testing.TB) sqlBroker {
 	t.Helper()
 	testkit.Needs(t, "PostgreSQL")
 	b := sqlBroker{random("enginetest_")}
-	db, err := b.open(&enginetest.Cable{}, 1)
-	require.NoError(t, err)
-	_, err = db.ExecContext(t.Context(), "CREATE SCHEMA "+b.schema)
+	db := testkit.Must(b.open(&enginetest.Cable{}, 1))(t)
+	_, err := db.ExecContext(t.Context(), "CREATE SCHEMA "+b.schema)
 	require.NoError(t, err, "PostgreSQL does not answer")
 	t.Cleanup(func() {
 		_, err := db.ExecContext(context.Background(), "DROP SCHEMA "+b.schema+" CASCADE")

@@ -50,7 +50,7 @@ func inBubble(t *testing.T, test func(t *testing.T, b *bench)) {
 			events: &retrytest.Recorder{}, published: map[string][]*message.Message{},
 		}
 		b.retries = &retrywatermill.Retries{Publisher: b, Logger: b.log, Policy: &retry.Policy{
-			MaxAttempts: 3, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter, Observer: b.events,
+			MaxAttempts: 3, Backoff: retry.Constant(time.Second), Jitter: retry.NoJitter, Observer: b.events.Observer(),
 		}}
 		var err error
 		b.router, err = message.NewRouter(message.RouterConfig{}, b.log)

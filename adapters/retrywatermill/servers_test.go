@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrywatermill"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -74,8 +75,7 @@ func TestLimitOfSize(t *testing.T) {
 	b := openNATS(t, many, topics...)
 	publisher, subscriber, err := b.dial(&enginetest.Cable{}, many)
 	require.NoError(t, err)
-	dead, err := subscriber.Subscribe(t.Context(), topics[1])
-	require.NoError(t, err)
+	dead := testkit.Must(subscriber.Subscribe(t.Context(), topics[1]))(t)
 	attempts := make(chan int, 100)
 	log := consume(t, &retrywatermill.Retries{
 		Publisher: publisher, Poison: topics[1], Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)},
@@ -141,19 +141,15 @@ func TestRefusedCredentials(t *testing.T) {
 // middleware, moves them back.
 func TestDelayed(t *testing.T) {
 	t.Parallel()
-	db, err := openSQL(t).open(&enginetest.Cable{}, 3)
-	require.NoError(t, err)
+	db := testkit.Must(openSQL(t).open(&enginetest.Cable{}, 3))(t)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	delayed, err := delayedSQL(db)
-	require.NoError(t, err)
-	subscriber, err := delayedSubscriber(db)
-	require.NoError(t, err)
+	delayed := testkit.Must(delayedSQL(db))(t)
+	subscriber := testkit.Must(delayedSubscriber(db))(t)
 	require.NoError(t, subscriber.(message.SubscribeInitializer).SubscribeInitialize("requeue")) // two at a time fail
 	memory := openChannel()
-	requeuer, err := wmsql.NewPostgreSQLDelayedRequeuer(wmsql.DelayedRequeuerConfig{
+	requeuer := testkit.Must(wmsql.NewPostgreSQLDelayedRequeuer(wmsql.DelayedRequeuerConfig{
 		DB: wmsql.BeginnerFromStdSQL(db), Publisher: memory,
-	})
-	require.NoError(t, err)
+	}))(t)
 	over := make(chan struct{})
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
@@ -173,8 +169,7 @@ func TestDelayed(t *testing.T) {
 		attempts <- time.Now()
 		return assert.AnError
 	})
-	dead, err := memory.Subscribe(t.Context(), "jobs_poison")
-	require.NoError(t, err)
+	dead := testkit.Must(memory.Subscribe(t.Context(), "jobs_poison"))(t)
 	require.NoError(t, memory.Publish("jobs", message.NewMessage("some-id", []byte("1"))))
 	msg := next(t, dead)
 	msg.Ack()
@@ -194,19 +189,15 @@ func TestDelayed(t *testing.T) {
 // A subscriber of SQL that is closed in a batch acknowledges what it has not come to.
 func TestWatermillSQLForgetsBatch(t *testing.T) {
 	t.Parallel()
-	db, err := openSQL(t).open(&enginetest.Cable{}, 3)
-	require.NoError(t, err)
+	db := testkit.Must(openSQL(t).open(&enginetest.Cable{}, 3))(t)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
-	publisher, err := delayedSQL(db)
-	require.NoError(t, err)
+	publisher := testkit.Must(delayedSQL(db))(t)
 	for i := range 10 {
 		require.NoError(t, publisher.Publish("jobs", message.NewMessage(strconv.Itoa(i), []byte("1"))))
 	}
-	subscriber, err := wmsql.NewDelayedPostgreSQLSubscriber(wmsql.BeginnerFromStdSQL(db),
-		wmsql.DelayedPostgreSQLSubscriberConfig{DeleteOnAck: true, AllowNoDelay: true})
-	require.NoError(t, err)
-	messages, err := subscriber.Subscribe(t.Context(), "jobs")
-	require.NoError(t, err)
+	subscriber := testkit.Must(wmsql.NewDelayedPostgreSQLSubscriber(wmsql.BeginnerFromStdSQL(db),
+		wmsql.DelayedPostgreSQLSubscriberConfig{DeleteOnAck: true, AllowNoDelay: true}))(t)
+	messages := testkit.Must(subscriber.Subscribe(t.Context(), "jobs"))(t)
 	next(t, messages).Ack()
 	next(t, messages) // in progress
 	require.NoError(t, subscriber.Close())
@@ -224,18 +215,14 @@ func TestWatermillNATSForgets(t *testing.T) {
 	publisher, _, err := b.dial(&enginetest.Cable{}, many)
 	require.NoError(t, err)
 	require.NoError(t, publisher.Publish(topic, message.NewMessage("x", nil)))
-	conn, err := nats.Connect(b.url)
-	require.NoError(t, err)
+	conn := testkit.Must(nats.Connect(b.url))(t)
 	t.Cleanup(conn.Close)
-	js, err := conn.JetStream()
-	require.NoError(t, err)
+	js := testkit.Must(conn.JetStream())(t)
 	subscribe := func(group string, name func(string, string) string) {
-		subscriber, err := wmnats.NewSubscriber(wmnats.SubscriberConfig{
+		subscriber := testkit.Must(wmnats.NewSubscriber(wmnats.SubscriberConfig{
 			URL: b.url, QueueGroupPrefix: group, JetStream: wmnats.JetStreamConfig{DurableCalculator: name},
-		}, nil)
-		require.NoError(t, err)
-		messages, err := subscriber.Subscribe(t.Context(), topic)
-		require.NoError(t, err)
+		}, nil))(t)
+		messages := testkit.Must(subscriber.Subscribe(t.Context(), topic))(t)
 		next(t, messages) // in progress
 		require.NoError(t, subscriber.Close())
 	}

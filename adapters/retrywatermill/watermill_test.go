@@ -182,7 +182,7 @@ func TestLost(t *testing.T) {
 		t.Run(test.want, func(t *testing.T) {
 			t.Parallel()
 			q, events := openCounted(t, 1), &retrytest.Recorder{}
-			test.policy.Observer = events
+			test.policy.Observer = events.Observer()
 			begun, release := make(chan struct{}, 10), make(chan struct{})
 			defer close(release)
 			start := func() enginetest.Workers {

@@ -113,8 +113,8 @@ func script() work {
 }
 
 // timeline returns an Observer that prints what it is told, and closes over at the end.
-func timeline(out io.Writer, over chan<- struct{}) retry.Observer {
-	return retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+func timeline(out io.Writer, over chan<- struct{}) *retry.Observer {
+	return &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 		switch e.Kind {
 		case retry.Retrying:
 			fmt.Fprintf(out, "attempt %d: %v: %v, again in %v\n",
@@ -128,7 +128,7 @@ func timeline(out io.Writer, over chan<- struct{}) retry.Observer {
 			return
 		}
 		close(over)
-	})
+	}}
 }
 
 func execute(ctx context.Context, _ string, p *retry.Policy, job work, _ <-chan struct{}) error {

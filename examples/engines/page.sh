@@ -49,7 +49,7 @@ see Temporal TestConformance temporal
 conform adapters/retrykube '^Test(Controller|Workqueue)$' kubernetes
 see controller-runtime TestController kubernetes
 see client-go TestWorkqueue kubernetes
-conform internal/test/tabletest '^TestConformance$' table
+conform internal/test/real/tabletest '^TestConformance$' table
 see 'retrytable, PostgreSQL' TestConformance/pgx/timestamptz table
 see 'retrytable, MariaDB' TestConformance/mariadb/datetime table
 see 'retrytable, SQLite' TestConformance/sqlite/micros table

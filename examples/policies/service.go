@@ -26,7 +26,7 @@ func newService(file, backend string) (*service, error) {
 		// One budget and one observer are kept while the program runs, also when
 		// the policies change. The backend fails half of all requests, so that a
 		// success has to pay for a retry.
-		"backend": {Budget: &retry.Budget{Ratio: 1, Reserve: 1000}, Observer: retry.ObserverFunc(s.observe)},
+		"backend": {Budget: &retry.Budget{Ratio: 1, Reserve: 1000}, Observer: &retry.Observer{Event: s.observe}},
 	}
 	return s, s.policies.LoadFile(file)
 }

@@ -47,7 +47,7 @@ func run(args []string, out io.Writer) int {
 
 	fmt.Fprintf(out, "%v\n\n", policy)
 	timeline := &timeline{out: out, start: time.Now()}
-	policy.Observer = retry.Observers(timeline, server)
+	policy.Observer = retry.Observers(&retry.Observer{Event: timeline.event}, &retry.Observer{Event: server.event})
 	answer, err := get(&policy, server.url(), deadline)
 	return timeline.summarize(answer, err)
 }
@@ -77,7 +77,7 @@ func get(policy *retry.Policy, url string, deadline time.Duration) (string, erro
 	return fmt.Sprintf("%s: %s", resp.Status, body), nil
 }
 
-// timeline is an Observer that prints one line for every event.
+// timeline prints one line for every event.
 type timeline struct {
 	out    io.Writer
 	start  time.Time
@@ -87,8 +87,7 @@ type timeline struct {
 
 const columns = "%8v  %7v  %-12v  %-12v  %8v  %v"
 
-// Observe implements [retry.Observer].
-func (t *timeline) Observe(_ context.Context, e retry.Event) {
+func (t *timeline) event(_ context.Context, e retry.Event) {
 	if t.last.Kind == 0 {
 		fmt.Fprintf(t.out, columns+"\n", "time", "attempt", "what", "class", "wait", "error")
 	}

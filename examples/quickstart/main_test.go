@@ -63,7 +63,7 @@ func TestWaitsAsLongAsTheServerAsks(t *testing.T) {
 
 func TestGivesUp(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, test := range []struct {
 		args     []string
 		row, why string
 	}{
@@ -92,8 +92,7 @@ func TestGivesUp(t *testing.T) {
 			"4 http_429 rate_limited gave up GET http://HOST/greeting: 429 Too Many Requests",
 			`gave up \(deadline\) on attempt 4 after .*\nthe last answer was 429 Too Many Requests\n`,
 		},
-	}
-	for _, test := range tests {
+	} {
 		t.Run(test.args[0], func(t *testing.T) {
 			t.Parallel()
 			code, output := play(t, append(fast, test.args...)...)

@@ -40,8 +40,8 @@ func (s *troubledServer) close() {
 	}
 }
 
-// Observe implements [retry.Observer]: after the first refusal, the server starts.
-func (s *troubledServer) Observe(_ context.Context, e retry.Event) {
+// event starts the server after the first refusal.
+func (s *troubledServer) event(_ context.Context, e retry.Event) {
 	if e.Kind != retry.Retrying || e.Attempt != 1 {
 		return
 	}

@@ -93,33 +93,6 @@ func TestUpload(t *testing.T) {
 	assert.Equal(t, "0123456789", stored.String())
 }
 
-func TestDownload(t *testing.T) {
-	t.Parallel()
-	const content = "0123456789"
-	calls, etag := 0, `"v1"`
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", etag)
-		if etag == "another" {
-			w.Header().Set("ETag", fmt.Sprintf(`"v%d"`, calls))
-		}
-		if calls++; calls%2 == 1 { // breaks off
-			w.Header().Set("Content-Length", "10")
-			_, _ = io.WriteString(w, content[:4])
-			return
-		}
-		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(content))
-	}))
-	defer server.Close()
-	policy := &retry.Policy{Backoff: retry.Constant(0)}
-	var got bytes.Buffer
-	require.NoError(t, recipes.Download(t.Context(), policy, server.URL, &got))
-	assert.Equal(t, content, got.String())
-	assert.Equal(t, 2, calls)
-	for _, etag = range []string{"", "another"} {
-		assert.ErrorContains(t, recipes.Download(t.Context(), policy, server.URL, io.Discard), "does not resume")
-	}
-}
-
 // served is a transport that answers by the host.
 type served func(host string) (status int, retryAfter string)
 

@@ -1,3 +1,4 @@
+// Package retryvet has the mended code of docs/retryvet.md, so that it is compiled.
 package retryvet_test
 
 import (

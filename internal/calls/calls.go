@@ -33,6 +33,14 @@ func Policy(p, def *retry.Policy) *retry.Policy {
 	return &own
 }
 
+// Waits tells the Observer of p that a wait begins. It returns how to tell its end, or nil.
+func Waits(p *retry.Policy) (over func()) {
+	if p == nil || p.Observer == nil || p.Observer.Wait == nil {
+		return nil
+	}
+	return p.Observer.Wait(p.Name)
+}
+
 // Paced returns p, or a copy of it with the quota, unless p has one.
 func Paced(p *retry.Policy, quota retry.Pacer) *retry.Policy {
 	if quota == nil || p.Quota != nil {

@@ -68,7 +68,7 @@ func TestWait(t *testing.T) {
 // An Observer that panics does not reach the engine.
 func TestTell(t *testing.T) {
 	t.Parallel()
-	p := &retry.Policy{Observer: retry.ObserverFunc(func(context.Context, retry.Event) { panic("odd") })}
+	p := &retry.Policy{Observer: &retry.Observer{Event: func(context.Context, retry.Event) { panic("odd") }}}
 	job := retryjob.Stored{Policy: p, Decision: retry.Decision{Err: errors.New("boom")}}
 	assert.NotPanics(t, func() { engine.Tell(t.Context(), &job) })
 }
@@ -100,4 +100,38 @@ func TestAttempt(t *testing.T) {
 		runtime.Goexit()
 		return nil
 	}))
+}
+
+// What is saved can be read, and what strangers write is an error or what can be.
+func TestSaveAndLoad(t *testing.T) {
+	t.Parallel()
+	fields := map[string]string{}
+	due := time.UnixMilli(1_800_000_000_123)
+	job := retryjob.Stored{State: retry.State{Failures: 2}, Lost: 1}
+	require.NoError(t, engine.Save(func(name, value string) { fields[name] = value }, &job, due.Add(-1)))
+	get := func(name string) string { return fields[name] }
+	var again retryjob.Stored
+	at, err := engine.Load(get, &again)
+	require.NoError(t, err)
+	assert.Equal(t, due, at, "rounded up")
+	assert.Equal(t, job, again)
+
+	fields[engine.LostKey] = "99"
+	_, err = engine.Load(get, &again)
+	require.NoError(t, err)
+	assert.Equal(t, 1, again.Lost)
+	for name, value := range map[string]string{engine.LostKey: "x", engine.DueKey: "soon", engine.StateKey: "f=-1"} {
+		was := fields[name]
+		fields[name] = value
+		_, err := engine.Load(get, &again)
+		require.Error(t, err, name)
+		fields[name] = was
+	}
+}
+
+func TestTake(t *testing.T) {
+	t.Parallel()
+	fields := map[string]string{engine.StateKey: "f=1", engine.DueKey: "2", "mine": "3", "theirs": "4"}
+	assert.Equal(t, map[string]string{engine.StateKey: "f=1", engine.DueKey: "2", "mine": "3"}, engine.Take(fields, "mine", "other"))
+	assert.Equal(t, map[string]string{"theirs": "4"}, fields)
 }

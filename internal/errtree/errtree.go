@@ -2,6 +2,11 @@
 // ignores a foreign method that panics, and stops in an endless tree.
 package errtree
 
+import (
+	"net"
+	"net/url"
+)
+
 // MaxNodes bounds the number of visited nodes of one tree. It ends an error
 // chain that refers to itself.
 const MaxNodes = 1000
@@ -91,4 +96,47 @@ func Matches(node, target error) bool {
 func equal(a, b error) bool {
 	same, _ := Try(func() bool { return a == b })
 	return same
+}
+
+// Ask returns the answer of the outermost error of a tree that has one. has returns how an error
+// answers, or nil; if it is over the error, what is beneath is asked in its place. A method that
+// panics does not answer.
+func Ask(err error, has func(error) (answer func() bool, beneath error, over bool)) bool {
+	nodes := Nodes(MaxNodes)
+	yes, _ := ask(err, has, &nodes)
+	return yes
+}
+
+func ask(err error, has func(error) (func() bool, error, bool), nodes *Nodes) (yes, answered bool) {
+	for err != nil && nodes.Take() {
+		answer, beneath, over := has(err)
+		if over {
+			err = beneath
+			continue
+		}
+		if answer != nil && !passesOn(err) {
+			if yes, answered = Try(answer); answered {
+				return yes, true
+			}
+		}
+		one, several := Unwrap(err)
+		for _, leg := range several {
+			if yes, answered = ask(leg, has, nodes); answered || nodes.Exceeded() {
+				return yes, answered
+			}
+		}
+		err = one
+	}
+	return false, false
+}
+
+// passesOn reports whether err only passes the question on to the error that it wraps. Such an
+// error is not asked: in a tree that refers to itself, it would ask the error that is asking.
+func passesOn(err error) bool {
+	switch err.(type) {
+	case *url.Error, *net.OpError:
+		return true
+	default:
+		return false
+	}
 }

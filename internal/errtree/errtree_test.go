@@ -57,7 +57,7 @@ func (e matchesError) Is(target error) bool { return target == e.target }
 
 func TestUnwrap(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name    string
 		err     error
 		one     error
@@ -72,8 +72,7 @@ func TestUnwrap(t *testing.T) {
 		{"typed nil", (*pointerError)(nil), nil, nil},
 		{"panic", panicsError{}, nil, nil},
 		{"panic of several", panicsManyError{}, nil, nil},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			one, several := errtree.Unwrap(tt.err)
@@ -116,7 +115,7 @@ func TestTryLetsGoexitPass(t *testing.T) {
 
 func TestIs(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name        string
 		err, target error
 		want        bool
@@ -142,8 +141,7 @@ func TestIs(t *testing.T) {
 		{"nil target", io.EOF, nil, false},
 		{"loop", &loopError{}, io.EOF, false},
 		{"fan", &fanError{}, io.EOF, false},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, tt.want, errtree.Is(tt.err, tt.target))

@@ -2,10 +2,12 @@ package known
 
 import (
 	"cmp"
+	"io"
 	"reflect"
 	"strconv"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry/internal/errtree"
 	"github.com/seed-5ff3c98e/retry/internal/hint"
 )
 
@@ -265,7 +267,7 @@ func (c *client) codes() Fact {
 	for _, code := range c.texts {
 		f = f.or(Reason(code))
 	}
-	for i := 0; i < len(c.texts) && f.Class == Unknown; i++ {
+	for i := 0; i < len(c.texts) && c.texts[i] != "" && f.Class == Unknown; i++ {
 		f = refused(c.texts[i])
 	}
 	return f
@@ -315,21 +317,6 @@ func (p *reasonParts) items(list reflect.Value) {
 	}
 }
 
-// said returns the code that an error has a method for, or "".
-func said(err error) string {
-	defer silence()
-	switch e := err.(type) {
-	case interface{ Reason() string }: // gax
-		return e.Reason()
-	case interface{ ErrorCode() string }:
-		return e.ErrorCode()
-	case interface{ Code() string }: // aws-sdk-go, the first
-		return e.Code()
-	default:
-		return ""
-	}
-}
-
 // or returns f with what g says. That something is used up counts before a rate limit.
 func (f Fact) or(g Fact) Fact {
 	switch {
@@ -359,4 +346,134 @@ func byName(name string) Fact {
 		return f
 	}
 	return Fact{}
+}
+
+// hidden returns the error in a field of the error, if Unwrap does not return it, or nil.
+func (c *client) hidden() error {
+	if wraps(c.err) {
+		return nil
+	}
+	field := c.cause
+	if c.v.Kind() == reflect.Slice { // of kafka-go
+		for i := range min(c.v.Len(), mostItems) {
+			if field = c.v.Index(i); field.Kind() == reflect.Interface && !field.IsNil() {
+				break
+			}
+		}
+	}
+	if field.IsValid() && field.CanInterface() && field.Kind() == reflect.Interface && !field.IsNil() {
+		cause, ok := reflect.TypeAssert[error](field)
+		if ok && !Mute(cause) && reflect.TypeOf(cause) != c.v.Type() {
+			return cause
+		}
+	}
+	return nil
+}
+
+// ofClient is speaking for an error whose methods give no class, but perhaps a status and a
+// wait.
+func ofClient(err error, s *shape, status int, after time.Duration, hinted bool) (f Fact, traits Traits) {
+	c := clientOf(err, s)
+	if status == 0 {
+		f, status, after = c.says(after)
+		for hidden := 0; f == (Fact{}) && status == 0 && hidden < mostHidden; hidden++ {
+			cause := c.hidden()
+			if cause == nil {
+				break
+			}
+			c = clientOf(cause, shapeOf(reflect.TypeOf(cause)))
+			if f = typed(cause); f == (Fact{}) {
+				f, status, after = c.says(after)
+			}
+		}
+	}
+	switch {
+	case f != (Fact{}):
+	case status >= 400:
+		return c.answered(status, after, hinted)
+	case status != 0:
+		f = Status(status, hinted || after > 0)
+	case c.hope:
+		f, traits = Transient("temporary"), Weak
+	case !s.silent:
+		f, traits = hopes(err)
+	}
+	if f == (Fact{}) && traits == 0 && after <= 0 && wrapsNothing(err) { // whatever it wraps says more
+		f = s.refused
+	}
+	return f.waiting(after), traits
+}
+
+// wraps reports whether an error may wrap others.
+func wraps(err error) bool {
+	switch err.(type) {
+	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
+		return true
+	default:
+		return false
+	}
+}
+
+// wrapsNothing reports whether an error wraps no others, or only one that has a text that is not
+// known.
+func wrapsNothing(err error) bool {
+	wrapper, ok := err.(interface{ Unwrap() error })
+	if !ok {
+		return !wraps(err)
+	}
+	cause, ok := errtree.Try(wrapper.Unwrap)
+	return ok && (cause == nil || Mute(cause) && cause != io.EOF && sentinel(cause) == (Fact{}) && ofText(cause) == (Fact{}))
+}
+
+// hopes reads methods whose yes is a weak opinion and whose no is none:
+//
+//	SafeToRetry()      yes: nothing was sent; no: something may have been sent, which says nothing
+//	                   about a transaction that was rolled back since (pgx/v5/pgconn, SafeToRetry)
+//	Timeout()          yes: a timeout (net.Error)
+//	Temporary()        yes: most of these are timeouts, and a few are not (net.Error, deprecated)
+//	ConnectionError()  yes: the HTTP client failed (smithy-go/transport/http, RequestSendError). A
+//	                   reset after the request was written is one of these failures, so nothing is
+//	                   proved; a bad certificate is another, so what is known about the cause counts
+func hopes(err error) (Fact, Traits) {
+	defer silence()
+	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
+		return Unapplied("unsent"), Weak | Unsent
+	}
+	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
+		return Transient("timeout"), Weak
+	}
+	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
+		return Transient("temporary"), Weak
+	}
+	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
+		return Fact{}, Sending
+	}
+	return Fact{}, 0
+}
+
+// statusOf reads the HTTP status of an error, or 0.
+func statusOf(err error) (status int) {
+	defer silence()
+	switch e := err.(type) {
+	case interface{ HTTPStatusCode() int }: // smithy
+		status = e.HTTPStatusCode()
+	case interface{ HTTPCode() int }: // gax
+		status = e.HTTPCode()
+	case interface{ StatusCode() int }:
+		status = e.StatusCode()
+	case interface{ HttpStatus() int }: // alibaba-cloud-sdk-go
+		status = e.HttpStatus()
+	case interface{ GetHTTPStatusCode() int }: // oci-go-sdk
+		status = e.GetHTTPStatusCode()
+	case interface{ GetStatusCode() int }: // kiota
+		status = e.GetStatusCode()
+	case interface{ HTTPStatus() int }:
+		status = e.HTTPStatus()
+	case interface{ Status() int }: // go-auth0, go-zendesk
+		status = e.Status()
+	}
+	if status < lowestStatus || status > highestStatus {
+		return 0
+	}
+	return status
 }

@@ -6,7 +6,11 @@
 // same tables.
 package known
 
-import "time"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // Class says what to do about an error. It has the values of retry.Class.
 type Class uint8
@@ -136,5 +140,23 @@ func (c Class) rank(explicit bool) int {
 		return 1
 	default:
 		return 0
+	}
+}
+
+// Misspelt returns what to write in place of a category that is meant for a status or a SQLSTATE and
+// is not written as these are, or "": no failure would have it.
+func Misspelt(category string) string {
+	status := strings.TrimLeft(strings.TrimPrefix(strings.ToLower(category), "http"), "_- ")
+	state := strings.TrimLeft(strings.TrimPrefix(strings.TrimPrefix(category, "sql"), "state"), "_- ")
+	digit := func(c byte) bool { return c >= '0' && c <= '9' }
+	switch {
+	case len(status) == len("5xx") && digit(status[0]) && status[1:] == "xx":
+		return fmt.Sprintf(`each status, such as "http_%c00", or a class`, status[0])
+	case len(status) == len("503") && digit(status[0]) && digit(status[1]) && digit(status[2]) && category != "http_"+status:
+		return fmt.Sprintf("%q", "http_"+status)
+	case len(state) == len("40001") && digit(state[0]) && strings.ToUpper(state) == state && category != "sql_"+state:
+		return fmt.Sprintf("%q", "sql_"+state)
+	default:
+		return ""
 	}
 }

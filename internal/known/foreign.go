@@ -71,28 +71,6 @@ func isKubernetes(status reflect.Value) bool {
 	return reason.IsValid() && reason.Kind() == reflect.String
 }
 
-// hidden returns the error in a field of the error, if Unwrap does not return it, or nil.
-func (c *client) hidden() error {
-	if wraps(c.err) {
-		return nil
-	}
-	field := c.cause
-	if c.v.Kind() == reflect.Slice { // of kafka-go
-		for i := range min(c.v.Len(), mostItems) {
-			if field = c.v.Index(i); field.Kind() == reflect.Interface && !field.IsNil() {
-				break
-			}
-		}
-	}
-	if field.IsValid() && field.CanInterface() && field.Kind() == reflect.Interface && !field.IsNil() {
-		cause, ok := reflect.TypeAssert[error](field)
-		if ok && !Mute(cause) && reflect.TypeOf(cause) != c.v.Type() {
-			return cause
-		}
-	}
-	return nil
-}
-
 // reply classifies the reply of a mail server, or of a server for files or news, by its first
 // digit. A refusal says that the requested action did not occur, except that a transfer of a
 // file broke off in the middle.
@@ -112,78 +90,6 @@ func reply(code int64) Fact {
 	default:
 		return Permanent(category)
 	}
-}
-
-// hopes reads methods whose yes is a weak opinion and whose no is none:
-//
-//	SafeToRetry()      yes: nothing was sent; no: something may have been sent, which says nothing
-//	                   about a transaction that was rolled back since (pgx/v5/pgconn, SafeToRetry)
-//	Timeout()          yes: a timeout (net.Error)
-//	Temporary()        yes: most of these are timeouts, and a few are not (net.Error, deprecated)
-//	ConnectionError()  yes: the HTTP client failed (smithy-go/transport/http, RequestSendError). A
-//	                   reset after the request was written is one of these failures, so nothing is
-//	                   proved; a bad certificate is another, so what is known about the cause counts
-func hopes(err error) (Fact, Traits) {
-	defer silence()
-	if e, ok := err.(interface{ SafeToRetry() bool }); ok && e.SafeToRetry() {
-		return Unapplied("unsent"), Weak | Unsent
-	}
-	if e, ok := err.(interface{ Timeout() bool }); ok && e.Timeout() {
-		return Transient("timeout"), Weak
-	}
-	if e, ok := err.(interface{ Temporary() bool }); ok && e.Temporary() {
-		return Transient("temporary"), Weak
-	}
-	if e, ok := err.(interface{ ConnectionError() bool }); ok && e.ConnectionError() {
-		return Fact{}, Sending
-	}
-	return Fact{}, 0
-}
-
-// valid returns an HTTP status, or 0 for another number.
-func valid(status int64) int {
-	if status < lowestStatus || status > highestStatus {
-		return 0
-	}
-	return int(status)
-}
-
-// result calls a method that takes nothing and returns one value.
-func result(method reflect.Value) (v reflect.Value, ok bool) {
-	defer silence()
-	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
-		return v, false
-	}
-	return method.Call(nil)[0], true
-}
-
-// field returns a field of a struct, or of the struct that v points to.
-func field(v reflect.Value, name string) (f reflect.Value) {
-	defer silence() // of a nil pointer that is embedded
-	if v = indirect(v); v.Kind() == reflect.Struct {
-		f = v.FieldByName(name)
-	}
-	return f
-}
-
-// number returns the value of an integer, or 0.
-func number(v reflect.Value) int64 {
-	switch {
-	case v.IsValid() && v.CanInt():
-		return v.Int()
-	case v.IsValid() && v.CanUint():
-		return int64(v.Uint())
-	default:
-		return 0
-	}
-}
-
-// text returns the value of a string, or "".
-func text(v reflect.Value) string {
-	if v.IsValid() && v.Kind() == reflect.String {
-		return v.String()
-	}
-	return ""
 }
 
 // grpcCodes has the facts of the codes of gRPC and Connect. INTERNAL and UNKNOWN stay

@@ -144,29 +144,17 @@ func code(err error) (f Fact) {
 	}
 }
 
-// statusOf reads the HTTP status of an error, or 0.
-func statusOf(err error) (status int) {
+// said returns the code that an error has a method for, or "".
+func said(err error) string {
 	defer silence()
 	switch e := err.(type) {
-	case interface{ HTTPStatusCode() int }: // smithy
-		status = e.HTTPStatusCode()
-	case interface{ HTTPCode() int }: // gax
-		status = e.HTTPCode()
-	case interface{ StatusCode() int }:
-		status = e.StatusCode()
-	case interface{ HttpStatus() int }: // alibaba-cloud-sdk-go
-		status = e.HttpStatus()
-	case interface{ GetHTTPStatusCode() int }: // oci-go-sdk
-		status = e.GetHTTPStatusCode()
-	case interface{ GetStatusCode() int }: // kiota
-		status = e.GetStatusCode()
-	case interface{ HTTPStatus() int }:
-		status = e.HTTPStatus()
-	case interface{ Status() int }: // go-auth0, go-zendesk
-		status = e.Status()
+	case interface{ Reason() string }: // gax
+		return e.Reason()
+	case interface{ ErrorCode() string }:
+		return e.ErrorCode()
+	case interface{ Code() string }: // aws-sdk-go, the first
+		return e.Code()
+	default:
+		return ""
 	}
-	if status < lowestStatus || status > highestStatus {
-		return 0
-	}
-	return status
 }

@@ -121,61 +121,6 @@ func (f Fact) waiting(own time.Duration) Fact {
 	return f
 }
 
-// ofClient is speaking for an error whose methods give no class, but perhaps a status and a
-// wait.
-func ofClient(err error, s *shape, status int, after time.Duration, hinted bool) (f Fact, traits Traits) {
-	c := clientOf(err, s)
-	if status == 0 {
-		f, status, after = c.says(after)
-		for hidden := 0; f == (Fact{}) && status == 0 && hidden < mostHidden; hidden++ {
-			cause := c.hidden()
-			if cause == nil {
-				break
-			}
-			c = clientOf(cause, shapeOf(reflect.TypeOf(cause)))
-			if f = typed(cause); f == (Fact{}) {
-				f, status, after = c.says(after)
-			}
-		}
-	}
-	switch {
-	case f != (Fact{}):
-	case status >= 400:
-		return c.answered(status, after, hinted)
-	case status != 0:
-		f = Status(status, hinted || after > 0)
-	case c.hope:
-		f, traits = Transient("temporary"), Weak
-	case !s.silent:
-		f, traits = hopes(err)
-	}
-	if f == (Fact{}) && traits == 0 && after <= 0 && wrapsNothing(err) { // whatever it wraps says more
-		f = s.refused
-	}
-	return f.waiting(after), traits
-}
-
-// wraps reports whether an error may wrap others.
-func wraps(err error) bool {
-	switch err.(type) {
-	case interface{ Unwrap() error }, interface{ Unwrap() []error }:
-		return true
-	default:
-		return false
-	}
-}
-
-// wrapsNothing reports whether an error wraps no others, or only one that has a text that is not
-// known.
-func wrapsNothing(err error) bool {
-	wrapper, ok := err.(interface{ Unwrap() error })
-	if !ok {
-		return !wraps(err)
-	}
-	cause, ok := errtree.Try(wrapper.Unwrap)
-	return ok && (cause == nil || Mute(cause) && cause != io.EOF && sentinel(cause) == (Fact{}) && ofText(cause) == (Fact{}))
-}
-
 // Mute reports whether an error has only a text.
 func Mute(err error) bool { return reflect.TypeOf(err) == plain }
 

@@ -29,11 +29,11 @@ var packages = map[string]judge{
 	"github.com/wneessen/go-mail":                      byMethod("ErrorCode", reply), // SendError
 	"github.com/emersion/go-imap":                      byText("Code", imapCode),
 	"github.com/go-ldap/ldap":                          by("ResultCode", ldapResult),
-	"github.com/twmb/franz-go/pkg/kerr":                by("Code", kafka),
+	"github.com/twmb/franz-go/pkg/kerr":                by("Code", Kafka),
 	"github.com/confluentinc/confluent-kafka-go/kafka": byMethod("Code", librdkafka), // Error
-	"github.com/IBM/sarama":                            itself(kafka),                // KError
-	"github.com/Shopify/sarama":                        itself(kafka),
-	"github.com/segmentio/kafka-go":                    itself(kafka), // Error
+	"github.com/IBM/sarama":                            itself(Kafka),                // KError
+	"github.com/Shopify/sarama":                        itself(Kafka),
+	"github.com/segmentio/kafka-go":                    itself(Kafka), // Error
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azservicebus/internal/exported": byText("Code", serviceBus),
 	"github.com/Azure/azure-sdk-for-go/sdk/messaging/azeventhubs/internal/exported":  byText("Code", serviceBus),
 	"github.com/pkg/sftp":                by("Code", sftpStatus), // StatusError

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/hint"
 )
 
 // The facts of reasons. A fact without a category has that of the response's status.
@@ -345,4 +347,75 @@ func reasonIn(part any, depth int) (f Fact) {
 		}
 	}
 	return f
+}
+
+// ShouldRetry returns the value of X-Should-Retry or Stripe-Should-Retry, or "".
+func ShouldRetry(header map[string][]string) string {
+	if value := first(header, "X-Should-Retry"); value != "" {
+		return value
+	}
+	return first(header, "Stripe-Should-Retry")
+}
+
+// first returns the first value of a header with this name in canonical form, or "".
+func first(header map[string][]string, name string) string {
+	if values := header[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}
+
+// reasonHeaders have the code of a failure.
+//
+// https://docs.aws.amazon.com/kms/latest/APIReference/CommonErrors.html,
+// https://learn.microsoft.com/rest/api/storageservices/status-and-error-codes2
+var reasonHeaders = [...]string{"X-Amzn-Errortype", "X-Ms-Error-Code", "X-Mashery-Error-Code"}
+
+// byHeader returns what a header says by being there, or that nothing is left.
+func byHeader(status int, header map[string][]string) Fact {
+	switch {
+	case EnvoyLimited(header):
+		return limited
+	case status == 403 && hint.IsZero(first(header, "X-Ratelimit-Remaining")):
+		return limited
+	case sellingPartner(status, header):
+		return limited
+	case status == 503 && header["X-Envoy-Overloaded"] != nil:
+		// Envoy has not passed the request on.
+		// https://www.envoyproxy.io/docs/envoy/latest/configuration/http/http_filters/router_filter
+		return limited
+	case status == conflict && (header["Openai-Version"] != nil || header["Stripe-Version"] != nil):
+		return passing // see conflicts
+	case status == 498 && header["X-Trans-Id"] != nil:
+		return limited // see swift
+	case status == 410 && header["X-Ms-Substatus"] != nil:
+		// A partition of Cosmos DB has moved.
+		// https://learn.microsoft.com/azure/cosmos-db/nosql/conceptual-resilient-sdk-applications
+		return passing
+	default:
+		return Fact{}
+	}
+}
+
+// sellingPartner reports whether a response is a rate limit of Amazon's Selling Partner API,
+// which calls it QuotaExceeded, as Azure does a quota that is used up.
+//
+// https://developer-docs.amazon.com/sp-api/docs/usage-plans-and-rate-limits
+func sellingPartner(status int, header map[string][]string) bool {
+	return status == 429 && header["X-Amzn-Ratelimit-Limit"] != nil
+}
+
+// because returns f with what a reason says, if there is one.
+func (f Fact) because(reason Fact) Fact {
+	if reason.Class == Unknown {
+		return f
+	}
+	if reason.Category == "" {
+		reason.Category = f.Category
+	}
+	reason.After = 0
+	if f.Class == RateLimited && reason.Class == RateLimited { // the request of a 429 was not processed
+		reason.Flags |= f.Flags
+	}
+	return reason
 }

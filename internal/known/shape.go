@@ -199,15 +199,31 @@ func (s *shape) walk(v reflect.Value, depth int, do func(role, reflect.Value)) {
 	}
 }
 
-// indirect returns what a pointer or an interface has, or v itself. A pointer may point to
-// itself.
-func indirect(v reflect.Value) reflect.Value {
-	const most = 10
-	for range most {
-		if !v.IsValid() || v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
-			break
-		}
-		v = v.Elem()
+// result calls a method that takes nothing and returns one value.
+func result(method reflect.Value) (v reflect.Value, ok bool) {
+	defer silence()
+	if !method.IsValid() || method.Type().NumIn() != 0 || method.Type().NumOut() != 1 {
+		return v, false
 	}
-	return v
+	return method.Call(nil)[0], true
+}
+
+// number returns the value of an integer, or 0.
+func number(v reflect.Value) int64 {
+	switch {
+	case v.IsValid() && v.CanInt():
+		return v.Int()
+	case v.IsValid() && v.CanUint():
+		return int64(v.Uint())
+	default:
+		return 0
+	}
+}
+
+// valid returns an HTTP status, or 0 for another number.
+func valid(status int64) int {
+	if status < lowestStatus || status > highestStatus {
+		return 0
+	}
+	return int(status)
 }

@@ -66,11 +66,6 @@ func unlinked(err error) Fact {
 		case "alert", "AlertError":
 			return alert(err)
 		}
-	case "encoding/json/v2", "encoding/json/jsontext":
-		switch t.Name() {
-		case "SemanticError", "SyntacticError":
-			return malformed(errtree.Is(err, io.ErrUnexpectedEOF))
-		}
 	case "encoding/xml", "encoding/asn1":
 		end := text(field(reflect.ValueOf(err), "Msg"))
 		return malformed(end == "unexpected EOF" || strings.Contains(end, "truncated"))
@@ -101,6 +96,11 @@ func unlinked(err error) Fact {
 	case "github.com/avast/retry-go/v4", "github.com/avast/retry-go/v5":
 		if t.Name() == "unrecoverableError" {
 			return Permanent("permanent")
+		}
+	case "encoding/json/v2", "encoding/json/jsontext":
+		switch t.Name() {
+		case "SemanticError", "SyntacticError":
+			return malformed(errtree.Is(err, io.ErrUnexpectedEOF))
 		}
 	default:
 		if strings.HasSuffix(pkg, "/http2") && t.Name() == "StreamError" {
@@ -167,4 +167,34 @@ func stream(err error) Fact {
 	default:
 		return Transient("http2_reset")
 	}
+}
+
+// indirect returns what a pointer or an interface has, or v itself. A pointer may point to
+// itself.
+func indirect(v reflect.Value) reflect.Value {
+	const most = 10
+	for range most {
+		if !v.IsValid() || v.Kind() != reflect.Pointer && v.Kind() != reflect.Interface {
+			break
+		}
+		v = v.Elem()
+	}
+	return v
+}
+
+// field returns a field of a struct, or of the struct that v points to.
+func field(v reflect.Value, name string) (f reflect.Value) {
+	defer silence() // of a nil pointer that is embedded
+	if v = indirect(v); v.Kind() == reflect.Struct {
+		f = v.FieldByName(name)
+	}
+	return f
+}
+
+// text returns the value of a string, or "".
+func text(v reflect.Value) string {
+	if v.IsValid() && v.Kind() == reflect.String {
+		return v.String()
+	}
+	return ""
 }

@@ -77,219 +77,208 @@ func Cut(text string, most int) string {
 	return text[:end] + cut
 }
 
-func redact(text string) string {
-	r := redactor{
-		text:  text,
-		space: finder{of: spaces}, line: finder{of: "\r\n"}, query: finder{of: "?#"},
-		at: finder{of: "@"}, colon: finder{of: ":"}, atAfterColon: finder{of: "@"}, atAfterWord: finder{of: "@"},
-		equals: finder{of: "="},
+// secrets hides what looks like a password, a token or a key:
+//
+//	password=***, "api_key": "***", Authorization: Bearer ***
+//
+// It goes over the text once, and finds
+//
+//	assignment = name separator value
+//	name       = word or two, in quotes, brackets, or as --flag
+//	separator  = "=" | ":" | ":=" | "=>" | " " behind a flag | "," between quotes
+//	value      = quoted | bracketed | an indented block | bare words
+//	element    = "<" name ">" value "</" name ">"
+//
+// and what says itself that it is a secret. Behind "=" or ":" the value of a secret name is
+// hidden, whatever it is. Behind ": " there is prose too, as in "get token: context deadline
+// exceeded"; there, a value is hidden if it is quoted or bracketed, or looks like a secret.
+func secrets(text string) string {
+	s := scanner{text: text}
+	var out strings.Builder
+	copied := 0
+	for i := 0; i < len(text); {
+		from, to, next := s.scan(i)
+		if from < to && text[from:to] != hidden {
+			out.WriteString(text[copied:from])
+			out.WriteString(hidden)
+			copied = to
+		}
+		i = max(next, to, i+1)
 	}
-	r.out.Grow(len(text))
-	for pos := 0; pos < len(text); {
-		if pos >= r.end {
-			if strings.IndexByte(spaces+`"`, text[pos]) >= 0 {
-				r.out.WriteByte(text[pos])
-				pos++
-				continue
+	return out.String() + text[copied:]
+}
+
+// scanner is where secrets is in a text.
+type scanner struct {
+	text        string
+	line        int    // where the line begins
+	seen        string // the kinds of quotes in the line so far
+	first, last span   // the last two words
+}
+
+type span struct{ from, to int }
+
+// scan returns the secret that is found at i, and where to go on.
+func (s *scanner) scan(i int) (from, to, next int) {
+	switch c := s.text[i]; {
+	case runByte(c):
+		return s.word(i)
+	case c == '\n' || c == '\r':
+		s.line, s.seen = i+1, ""
+	case c == '"' || c == '\'' || c == '`':
+		if strings.IndexByte(s.seen, c) < 0 {
+			s.seen += string(c)
+		}
+	case c == '=' || c == ':' || c == ' ' || c == ',':
+		from, to = s.assigned(i)
+	case c == '<':
+		from, to = s.element(i)
+	}
+	return from, to, i + 1
+}
+
+// word reads a word, which may be a name, and may be a secret itself.
+func (s *scanner) word(i int) (from, to, next int) {
+	text := s.text[i:]
+	run := index(text, strings.IndexFunc(text, func(r rune) bool { return r >= 0x80 || !runByte(byte(r)) }))
+	if key := strings.Index(text[:run], "-----BEGIN"); key >= 0 {
+		if size := privateKey(text[key:]); size > 0 {
+			return i + key, i + key + size, 0
+		}
+	}
+	s.first, s.last = s.last, span{i, i + run}
+	shown, size := s.standing(text, len(strings.TrimRight(text[:run], ".")))
+	return i + shown, i + shown + size, i + run
+}
+
+// assigned returns where the secret is that belongs to the name before a separator, if there
+// is one.
+func (s *scanner) assigned(at int) (from, to int) {
+	k, gap := s.nameBefore(at)
+	if k == harmless {
+		return at, at
+	}
+	separator, rest := s.text[at], s.text[at+1:]
+	value := strings.TrimLeft(rest, " \t")
+	if separator == '=' && strings.HasPrefix(rest, ">") { // of Ruby, and PHP, which may break the line
+		value = strings.TrimLeft(rest[1:], spaces)
+	}
+	value = value[len(typed.FindString(value[:min(len(value), 32)])):]
+	from = len(s.text) - len(value)
+	spaced := separator == ' ' || separator == ':' && (len(value) < len(rest) || strings.ContainsAny(gap, " \t"))
+	found := true
+	switch separator {
+	case '=':
+		found = !strings.HasPrefix(rest, "=") && !s.directory(value)
+	case ':':
+		found = rest != "" && rest[0] != '=' && rest[0] != ':'
+		if begin, end := s.block(value); begin < end {
+			return from + begin, from + end
+		}
+	case ',': // ('Authorization', 'Bearer x')
+		found = gap != "" && quotesSuspect(value)
+	case ' ': // --password x, PASSWORD 'x' of SQL
+		found = s.text[s.last.from] == '-' && gap == "" || k == chosen && strings.HasPrefix(value, "'")
+	}
+	if !found {
+		return at, at
+	}
+	start, end := s.value(value, k, spaced)
+	return from + start, from + end
+}
+
+// quotesSuspect reports whether a quoted text that looks like a secret follows.
+func quotesSuspect(text string) bool {
+	from, to, _ := unit(text)
+	return from > 0 && to >= 0 && suspect(text[from:to], "x", random)
+}
+
+// nameBefore returns the kind of the name before a separator, and what is between the two.
+func (s *scanner) nameBefore(at int) (k kind, gap string) {
+	const longest = 64
+	if at-s.last.to > longest {
+		return harmless, ""
+	}
+	gap = s.text[s.last.to:at]
+	spaces := strings.TrimLeft(gap, quotes+`\])`) // behind what closes the name
+	if len(spaces) >= len("%5D") && strings.EqualFold(spaces[:len("%5D")], "%5D") {
+		spaces = spaces[len("%5D"):]
+	}
+	if s.text[at] == '=' { // of :=
+		spaces = strings.TrimSuffix(spaces, ":")
+	}
+	if strings.Trim(spaces, " \t") != "" {
+		return harmless, ""
+	}
+	return s.named(gap, s.text[at]), gap
+}
+
+// named returns the kind of the name that ends before a gap. Before "key", the name has one
+// word more, as in "api key".
+func (s *scanner) named(gap string, separator byte) kind {
+	first, last := s.text[s.first.from:s.first.to], s.text[s.last.from:s.last.to]
+	switch beside := s.first.to+1 == s.last.from; {
+	case beside && strings.EqualFold(last, "key") && s.text[s.first.to] == ' ':
+		last = s.text[s.first.from:s.last.to]
+	case beside && strings.EqualFold(first+last, "identifiedby"), // 'password', in SQL
+		beside && separator == ':' && (first == "-u" || first == "--user"): // joe:password, of curl
+		return chosen
+	case beside && last == "5D" && s.text[s.first.to] == '%': // user%5Bpassword%5D=
+		last = first
+	case strings.HasPrefix(gap, ")"): // Key (tenant, token)=(1, abc) of PostgreSQL
+		list := s.text[max(s.last.from-128, 0):s.last.to]
+		for column := range strings.SplitSeq(list[strings.LastIndexByte(list, '(')+1:], ",") {
+			if k := kindOf(column); k != harmless {
+				return k
 			}
-			r.end = r.wordEnd(pos)
-			r.mark = [2]int{-1, -1}
-		}
-		pos = r.reference(pos)
-	}
-	return r.out.String()
-}
-
-// redactor copies a text word by word. Its methods that write return the position
-// that they reached.
-type redactor struct {
-	text string
-	out  strings.Builder
-	end  int  // of the current word
-	part bool // the current word is a part of a URL that net/url could not read
-
-	mark [2]int // where the last mark that was found begins and ends
-
-	space, line, query, at, colon, atAfterColon, atAfterWord, equals finder
-}
-
-// finder finds the next one of some characters. It remembers the last answer, so
-// that no text takes quadratic time.
-type finder struct {
-	of    string
-	next  int
-	known bool
-}
-
-// from returns the index at or after pos in text; if there is none, the length
-// of text. pos must not decrease between calls.
-func (f *finder) from(text string, pos int) int {
-	if !f.known || f.next < pos {
-		f.known = true
-		f.next = pos + index(text[pos:], strings.IndexAny(text[pos:], f.of))
-	}
-	return f.next
-}
-
-// wordEnd returns the end of the word at pos. A word ends before a space or a
-// quote; but a quoted URL may contain spaces, and an unquoted URL may contain
-// quotes.
-func (r *redactor) wordEnd(pos int) int {
-	word := r.text[pos:r.space.from(r.text, pos)]
-	if quote := strings.IndexByte(word, '"'); quote >= 0 && !strings.ContainsAny(word[:quote], "/?#") {
-		word = word[:quote]
-	}
-	r.part = false
-	if pos == 0 || r.text[pos-1] != '"' {
-		return pos + len(word)
-	}
-	before := strings.TrimRight(r.text[:pos-1], `\`)
-	switch closing, _ := closing(r.text[pos:], '"', pos-1-len(before)); {
-	case closing <= 0: // nothing before it but its escapes
-		return pos + len(word)
-	case strings.HasSuffix(before, "invalid port ") || strings.HasSuffix(before, "invalid URL escape "):
-		r.part = true // of the password, if that has a slash or a percent sign in it
-		return pos + closing
-	case quotedURL.MatchString(r.text[pos : pos+closing]):
-		return pos + closing
-	default:
-		return pos + min(len(word), closing)
-	}
-}
-
-var (
-	// quotedURL matches the beginning of a URL, with or without a scheme and a
-	// host.
-	quotedURL = regexp.MustCompile(`^(?:[A-Za-z0-9+.-]*:/)?/`)
-
-	// authorityMark matches the mark before the authority of a URL. If the URL
-	// is itself a part of a URL, the mark may be encoded, even twice.
-	authorityMark = regexp.MustCompile(`(?i)(?::|%(?:25)*3a)(?:/|%(?:25)*2f){2}`)
-
-	// hosts matches one host, or several as in MongoDB's URLs, each with an
-	// optional port. At the end of a word, punctuation may follow that is not
-	// part of the URL.
-	hosts = regexp.MustCompile(`^(?:` + host + `(?:,` + host + `)*)?([]).,:;!?'"\\>}` + "`" + `]*)$`)
-
-	hostAndPort = regexp.MustCompile(`^` + host + `$`)
-
-	// queryKey matches the part of a query's key and value that is shown. A key
-	// without a value may be the secret.
-	queryKey = regexp.MustCompile(`^\??(?:[A-Za-z0-9_.~[\]-]+=)?`)
-)
-
-const host = `(?:\[[0-9A-Za-z:.%_~-]*\]|[\pL\pN*._~-]*)(?::[0-9]+)?`
-
-// reference copies the rest of the word from pos on, up to the next place where a
-// URL may begin.
-func (r *redactor) reference(pos int) int {
-	query := min(r.query.from(r.text, pos), r.end)
-	head := r.text[pos:query] // all before the query or the fragment
-	from, to := r.nextMark(pos)
-	marked, before := to <= query, min(from, query)
-	colon := r.colon.from(r.text, pos)
-	slash := strings.HasPrefix(head, "/")
-	switch {
-	case r.part:
-		return r.hide(r.end)
-	case strings.HasPrefix(head, "//") && r.at.from(r.text, pos) < before:
-		r.out.WriteString("//")
-		return r.authority(pos + 2)
-	case !slash && colon < before && r.atAfterColon.from(r.text, colon) < before:
-		return r.user(pos, r.text[pos:before])
-	case marked && r.text[from:to] == "://":
-		r.out.WriteString(r.text[pos:to])
-		return r.authority(to)
-	case marked:
-		r.out.WriteString(r.text[pos:to])
-		return r.hide(r.end)
-	case slash:
-		r.out.WriteString(head)
-		return r.parameters(query)
-	case r.equals.from(r.text, query) < r.end:
-		r.out.WriteString(head)
-		return r.parameters(query)
-	default: // just words
-		next := min(query+1, r.end)
-		r.out.WriteString(r.text[pos:next])
-		return next
-	}
-}
-
-// nextMark returns where the next mark before an authority begins and ends; without one in the
-// word, both are behind its end. Like a finder, it remembers the answer.
-func (r *redactor) nextMark(pos int) (from, to int) {
-	if r.mark[0] < pos {
-		r.mark = [2]int{r.end + 1, r.end + 1}
-		word := r.text[pos:r.end]
-		word = word[:strings.LastIndexAny(word, "/Ff")+1] // a mark ends with one of these
-		if found := authorityMark.FindStringIndex(word); found != nil {
-			r.mark = [2]int{pos + found[0], pos + found[1]}
 		}
 	}
-	return r.mark[0], r.mark[1]
+	return s.kindAt(last, s.last.from)
 }
 
-// user copies a text that may be user:password@host/path.
-func (r *redactor) user(pos int, head string) int {
-	host, path, _ := strings.Cut(head, "/")
-	switch {
-	case strings.Contains(host, "@") && !strings.Contains(path, "@"):
-		return r.authority(pos)
-	case hostAndPort.MatchString(host): // the @ is in the path
-		r.out.WriteString(host)
-		return pos + len(host)
-	default:
-		return r.hide(r.end)
-	}
-}
-
-// authority copies the authority of a URL, without the user, and what follows up
-// to the path.
-func (r *redactor) authority(pos int) int {
-	rest := r.text[pos:r.end]
-	authority := rest[:index(rest, strings.IndexAny(rest, "/?#"))]
-	host := authority[strings.LastIndexByte(authority, '@')+1:]
-	pos += len(authority)
-	match := hosts.FindStringSubmatch(host)
-	if match == nil || match[1] != "" && pos < r.end {
-		return r.unparsable()
-	}
-	r.out.WriteString(host)
-	if pos < r.end && r.text[pos] == '/' {
-		return pos // there may be a URL in the path
-	}
-	return r.parameters(pos)
-}
-
-// unparsable hides the rest of a URL. If there is an @ in the rest of the line,
-// the user may extend up to it.
-func (r *redactor) unparsable() int {
-	line := r.line.from(r.text, r.end)
-	if r.atAfterWord.from(r.text, r.end) < line {
-		return r.hide(line)
-	}
-	return r.hide(r.end)
-}
-
-// parameters copies the query, which is at pos if there is one. It replaces its
-// values and drops the fragment.
-func (r *redactor) parameters(pos int) int {
-	query, _, _ := strings.Cut(r.text[pos:r.end], "#")
-	for i, pair := range strings.Split(query, "&") {
-		if i > 0 {
-			r.out.WriteByte('&')
-		}
-		r.out.WriteString(queryKey.FindString(pair))
-		if strings.Trim(pair, "?") != "" {
-			r.out.WriteString(hidden)
+// kindAt is kindOf for a name at a place. "value" stands for the name before it, as in
+// name: PASSWORD, value: x.
+func (s *scanner) kindAt(name string, at int) kind {
+	if strings.EqualFold(name, "value") || name == "string" {
+		if match := pairs.FindStringSubmatch(s.text[max(at-96, 0):at]); match != nil {
+			return kindOf(match[1])
 		}
 	}
-	return r.end
+	return kindOf(name)
 }
 
-// hide writes the mark of a hidden part.
-func (r *redactor) hide(end int) int {
-	r.out.WriteString(hidden)
-	return end
+// pairs matches the name of a name and a value, before the word "value".
+var pairs = regexp.MustCompile(`(?i)(?:name|key)["']?>?\s*[=:]?\s*["']?([\w.-]+)["']?[\s,;]*(?:</\w+>\s*<?)?["']?$`)
+
+// typed is what PHP writes before a value.
+var typed = regexp.MustCompile(`^string\(\d+\) `)
+
+// directory reports whether the last word and a value are the working directory of a shell.
+func (s *scanner) directory(value string) bool {
+	name, before := s.text[s.last.from:s.last.to], s.text[:s.last.from]
+	return (name == "PWD" || name == "OLDPWD" || name == "pwd") && strings.HasPrefix(value, "/") &&
+		!strings.HasSuffix(strings.TrimRight(before[max(len(before)-8, 0):], " "), ";")
+}
+
+// element returns where the content of an XML element with the name of a secret is.
+func (s *scanner) element(at int) (from, to int) {
+	const longest = 256 // tag
+	const farthest = 2048
+	text := s.text[at+1:]
+	if text == "" || !wordByte(text[0]) {
+		return at, at
+	}
+	inside, _, found := strings.Cut(text[:min(len(text), longest)], ">")
+	name, _, _ := strings.Cut(inside, " ")
+	k := s.kindAt(name[strings.LastIndexByte(name, ':')+1:], at)
+	if !found || k == harmless || strings.HasSuffix(inside, "/") {
+		return at, at
+	}
+	content := text[len(inside)+1:]
+	size := strings.Index(content[:min(len(content), farthest)], "</"+name)
+	if size < 0 && content != "" && wordByte(content[0]) { // it was cut off; not: login <user> <password>
+		size = s.bare(content)
+	}
+	from = at + 1 + len(inside) + 1
+	return from, from + max(size, 0)
 }

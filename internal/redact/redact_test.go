@@ -1,6 +1,7 @@
 package redact_test
 
 import (
+	_ "embed"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -198,6 +200,140 @@ func FuzzURL(f *testing.F) {
 		err := &url.Error{Op: "Get", URL: u.String(), Err: errors.New(after)}
 		for _, text := range []string{before + u.String() + " " + after, before + err.Error(), fmt.Sprintf("%s%q", before, err)} {
 			assert.NotContains(t, redact.Text(text), secret, "%q", text)
+		}
+	})
+}
+
+const jwt = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
+
+// TestSecrets: everything that looks like a password, a token or a key is hidden.
+func TestSecrets(t *testing.T) {
+	t.Parallel()
+	tests := []struct{ text, want string }{
+		{"password=hunter2", "password=***"},
+		{"login failed: password=hunter2, user=joe", "login failed: password=***, user=joe"},
+		{"(PASSWORD=hunter2)", "(PASSWORD=***)"},
+		{"password: hunter2", "password: ***"},
+		{"password: swordfish\nuser: joe", "password: ***\nuser: joe"},
+		{"password: p@ssword for joe", "password: *** for joe"},
+		{`password="two words" x`, `password="***" x`},
+		{`password='two words' x`, `password='***' x`},
+		{`password="two words`, `password="***`},
+		{`{"password":"hunter2","user":"joe"}`, `{"password":"***","user":"joe"}`},
+		{`{"password": "swordfish"}`, `{"password": "***"}`},
+		{`"{\"password\":\"hun\\\"ter2\"}"`, `"{\"password\":\"***\"}"`},
+		{`:password=>"swordfish"`, `:password=>"***"`},
+		{"{User:joe Password:swordfish}", "{User:joe Password:***}"},
+		{"map[password:swordfish user:joe]", "map[password:*** user:joe]"},
+		{"PGPASSWORD=swordfish psql", "PGPASSWORD=*** psql"},
+		{"Server=h;Uid=joe;Pwd=swordfish;Port=1", "Server=h;Uid=joe;Pwd=***;Port=1"},
+		{"psql --password hunter2 -h h", "psql --password *** -h h"},
+		{"curl --token=abc", "curl --token=***"},
+		{"api key: abc123", "api key: ***"},
+		{"X-Api-Key: 0123-4567", "X-Api-Key: ***"},
+		{"invalid token: abc123def", "invalid token: ***"},
+		{"AWS_SECRET_ACCESS_KEY=wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "AWS_SECRET_ACCESS_KEY=***"},
+		{"AccountName=a;AccountKey=abc==;Suffix=x", "AccountName=a;AccountKey=***;Suffix=x"},
+		{"grant_type=x&refresh_token=abc&client_secret=def", "grant_type=x&refresh_token=***&client_secret=***"},
+		{"Authorization: Bearer abc", "Authorization: Bearer ***"},
+		{"Authorization: Basic dTpw: 401", "Authorization: Basic ***: 401"},
+		{"Proxy-Authorization: abc123", "Proxy-Authorization: ***"},
+		{`authorization: Digest username="u", response="r"` + "\nHost: h", "authorization: Digest ***\nHost: h"},
+		{`{"Authorization":"Bearer abc"}`, `{"Authorization":"***"}`},
+		{"map[Authorization:[Bearer abc] Cookie:[a=b; c=d] Host:[h]]", "map[Authorization:[***] Cookie:[***] Host:[h]]"},
+		{"sent Basic dXNlcjpwYXNz.", "sent Basic ***."},
+		{"Set-Cookie: sid=abc; Path=/\nHost: h", "Set-Cookie: ***\nHost: h"},
+		{"Cookie: a=b; c=d", "Cookie: ***"},
+		{"bad token " + jwt + ".", "bad token ***."},
+		{"push with ghp_16C7e42F292c6912E7710c838347Ae178B4a: refused", "push with ***: refused"},
+		{"key AKIAIOSFODNN7EXAMPLE is unknown", "key *** is unknown"},
+		{"Incorrect API key provided: sk-proj-abcDEF123456789012345", "Incorrect API key provided: ***"},
+		{"postgres://joe:swordfish@h/db?password=x", "postgres://h/db?password=***"},
+		{"joe:swordfish@tcp(h:3306)/db", "***"},
+		{"a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "a\n***\nb"},
+		{`"-----BEGIN PRIVATE KEY-----\nabc`, `"***`},
+	}
+	for _, tt := range tests {
+		got := redact.Text(tt.text)
+		assert.Equal(t, tt.want, got)
+		assert.Equal(t, got, redact.Text(got))
+	}
+}
+
+// TestCut: no secret is cut in two.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	assert.Equal(t, "password=*** …", redact.Cut("password=hunter2 ééé", 16))
+	assert.Equal(t, "password=***", redact.Cut("password="+strings.Repeat("x", 100), 12))
+	assert.Equal(t, "éé…", redact.Cut("éééé", 7))
+}
+
+var (
+	//go:embed testdata/secrets.txt
+	secretTexts string
+	//go:embed testdata/prose.txt
+	proseTexts string
+)
+
+// table returns the texts of a file: one a line.
+func table(file string) (texts []string) {
+	for line := range strings.Lines(file) {
+		if !strings.HasPrefix(line, "# ") {
+			texts = append(texts, strings.ReplaceAll(strings.TrimSuffix(line, "\n"), "⏎", "\n"))
+		}
+	}
+	return texts
+}
+
+// What clients print: no part of a secret is left. Prose stays as it is.
+func TestTables(t *testing.T) {
+	t.Parallel()
+	for _, text := range table(secretTexts) {
+		got, settled := redact.Settle(text)
+		assert.True(t, settled, "%q", text)
+		assert.False(t, strings.Contains(got, "Zq7") || strings.Contains(got, "hunter2"), "%q\nkeeps %q", text, got)
+		assert.Equal(t, got, redact.Text(got))
+	}
+	for _, text := range table(proseTexts) {
+		assert.Equal(t, text, redact.Text(text))
+	}
+}
+
+// Whatever is cut off, and wherever: nothing panics, the text does not grow for ever, and it
+// stays the same the next time.
+func FuzzForms(f *testing.F) {
+	forms := table(secretTexts)
+	pick := func(n uint) string { return forms[n%uint(len(forms))] }
+	for n := range uint(len(forms)) {
+		f.Add(n, n/2, n+1, n/3, "", "\n", "")
+	}
+	f.Fuzz(func(t *testing.T, one, end, two, begin uint, before, between, after string) {
+		a, b := pick(one), pick(two)
+		text := before + a[:end%uint(len(a)+1)] + between + b[begin%uint(len(b)+1):] + after
+		got, settled := redact.Settle(text)
+		assert.True(t, settled, "%q", text)
+		assert.LessOrEqual(t, len(got), 2*len(text)+3, "%q", text)
+	})
+}
+
+// A secret is hidden in any surroundings.
+func FuzzSecrets(f *testing.F) {
+	f.Add("login: ", ", x")
+	f.Add(`"\"`, "'\n")
+	f.Add("http://u:p@h/?a=b ", "#x")
+	f.Add("-----BEGIN PRIVATE KEY-----", "[")
+	f.Add("w///p/pw:", "@")
+	f.Fuzz(func(t *testing.T, before, after string) {
+		if strings.Contains(before+after, "s3cret") || !utf8.ValidString(before+after) {
+			return
+		}
+		for _, form := range []string{
+			" password=s3cret ", "\npassword: s3cret\n", ` "token": "a s3cret" `, "\nAuthorization: Bot s3cret\n", " " + jwt[:40] + "s3cret ",
+			"\nDB_PASSWORD=a;&s3cret\n", "<Password>s3cret</Password>", ` {"secret": ["s3cret"]} `, "\nkey: sk_live_s3cretA1b2C3d4E5\n",
+		} {
+			got, settled := redact.Settle(before + form + after)
+			assert.NotContains(t, got, "s3cret", "%q", before+form+after)
+			assert.True(t, settled, "%q", before+form+after)
 		}
 	})
 }

@@ -108,5 +108,3 @@ func privateKey(text string) int {
 	}
 	return len(text) - len(rest) + len(line)
 }
-
-func lineOf(text string) string { return text[:index(text, strings.IndexAny(text, "\r\n"))] }

@@ -4,6 +4,76 @@ import "strings"
 
 const quotes = "\"'`"
 
+// value returns the part of a value that is hidden. spaced says that it may be prose.
+func (s *scanner) value(text string, k kind, spaced bool) (from, to int) {
+	if from, to, end := unit(text); from > 0 {
+		switch quoted := strings.IndexByte(quotes, text[from-1]) >= 0; {
+		case to < 0 && quoted: // it was cut off
+			to = from + len(lineOf(text[from:]))
+		case to < 0:
+			to = len(text)
+		case names(text[from:to], text[end:]):
+			return 0, 0
+		case end < len(text) && goesOn(text[end:]):
+			return 0, end + s.bare(text[end:])
+		}
+		if strings.IndexFunc(text[from:to], alphanumeric) < 0 && text[from:to] != hidden && (spaced || k == random) {
+			return 0, 0 // of a parser: unexpected token: "}"
+		}
+		return from, to
+	}
+	switch {
+	case k == header:
+		return s.credentials(text, spaced)
+	case k == cookies && (!spaced || strings.Contains(text[:s.bare(text)], "=")):
+		return 0, len(lineOf(text))
+	}
+	to = s.bare(text)
+	if literals[text[:to]] || names(text[:to], text[to:]) || spaced && !suspect(text[:to], text[to:], k) {
+		return 0, 0
+	}
+	return 0, to
+}
+
+// names reports whether what looks like a value is the name of the next one.
+func names(text, rest string) bool {
+	rest = strings.TrimLeft(rest, " \t")
+	return rest != "" && (rest[0] == ':' || rest[0] == '=') && kindOf(text) != harmless
+}
+
+// schemes have credentials that may be any word.
+var schemes = map[string]bool{
+	"bearer": true, "basic": true, "token": true, "negotiate": true, "ntlm": true, "apikey": true, "key": true,
+	"digest": true, "oauth": true, "hawk": true, "dpop": true, "aws4-hmac-sha256": true,
+}
+
+// credentials returns the part of the value of an Authorization header that is hidden: all
+// but the scheme.
+func (s *scanner) credentials(text string, spaced bool) (from, to int) {
+	size := s.bare(text)
+	rest := strings.TrimLeft(text[size:], " ")
+	word, from := rest[:s.bare(rest)], len(text)-len(rest)
+	listed := schemes[strings.ToLower(text[:size])]
+	switch {
+	case strings.HasPrefix(text[size:], ",") && strings.Contains(text[:size], "="): // attributes only
+		return 0, len(lineOf(text))
+	case from == size || strings.IndexFunc(text[:size], func(r rune) bool { return r != '-' && !alphanumeric(r) }) >= 0:
+	case strings.Contains(strings.TrimRight(word, "="), "="): // attributes
+		return from, from + len(lineOf(rest))
+	case listed:
+		return from, from + len(word)
+	case suspect(word, rest[len(word):], chosen):
+		if suspect(text[:size], "x", random) { // no scheme
+			from = 0
+		}
+		return from, len(text) - len(rest) + len(word)
+	}
+	if spaced && !suspect(text[:size], text[size:], random) {
+		return 0, 0
+	}
+	return 0, size
+}
+
 // unit returns where the content of the quoted or bracketed text begins with which a text
 // begins, and where it ends; end is behind all. from is 0 if the text begins with neither, and
 // to is -1 if there is no end.
@@ -176,34 +246,4 @@ func (s *scanner) block(text string) (from, to int) {
 
 func indentation(line string) int { return len(line) - len(strings.TrimLeft(line, " -")) }
 
-// element returns where the content of an XML element with the name of a secret is.
-func (s *scanner) element(at int) (from, to int) {
-	const longest = 256 // tag
-	const farthest = 2048
-	text := s.text[at+1:]
-	if text == "" || !wordByte(text[0]) {
-		return at, at
-	}
-	inside, _, found := strings.Cut(text[:min(len(text), longest)], ">")
-	name, _, _ := strings.Cut(inside, " ")
-	k := s.kindAt(name[strings.LastIndexByte(name, ':')+1:], at)
-	if !found || k == harmless || strings.HasSuffix(inside, "/") {
-		return at, at
-	}
-	content := text[len(inside)+1:]
-	size := strings.Index(content[:min(len(content), farthest)], "</"+name)
-	if size < 0 && content != "" && wordByte(content[0]) { // it was cut off; not: login <user> <password>
-		size = s.bare(content)
-	}
-	from = at + 1 + len(inside) + 1
-	return from, from + max(size, 0)
-}
-
-// index returns i as [strings.Index] returns it, or the length of s if it is
-// negative.
-func index(s string, i int) int {
-	if i < 0 {
-		return len(s)
-	}
-	return i
-}
+func lineOf(text string) string { return text[:index(text, strings.IndexAny(text, "\r\n"))] }

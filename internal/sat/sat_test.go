@@ -67,7 +67,7 @@ func TestMul(t *testing.T) {
 
 func TestFromFloat(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		f    float64
 		want time.Duration
 	}{
@@ -90,8 +90,7 @@ func TestFromFloat(t *testing.T) {
 		{math.MaxFloat64, sat.Max},
 		{math.Inf(1), sat.Max},
 		{math.NaN(), sat.Max},
-	}
-	for _, tt := range tests {
+	} {
 		assert.Equal(t, tt.want, sat.FromFloat(tt.f), "%v", tt.f)
 	}
 }

@@ -62,7 +62,7 @@ func TestDecodeNotes(t *testing.T) {
 
 func TestDecodeErrors(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name, text, want string
 		offset           int
 	}{
@@ -70,8 +70,7 @@ func TestDecodeErrors(t *testing.T) {
 		{"the end", `{"a": 1`, "unexpected end of JSON input", 6},
 		{"empty", ``, "unexpected end of JSON input", 0},
 		{"too many values", `[` + strings.Repeat("1,", 2_000_000) + `1]`, "must not have more than 1000000 values", 1_999_999},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			_, err := strictjson.Decode([]byte(tt.text), new(strictjson.Faults))
@@ -108,7 +107,7 @@ func TestShow(t *testing.T) {
 	for range 100_000 {
 		deep = []any{deep}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		v    any
 		want string
@@ -125,8 +124,7 @@ func TestShow(t *testing.T) {
 		{"deep", deep, strings.Repeat("[", 60) + "…"},
 		{"no JSON", map[any]any{1: 2}, "a map[interface {}]interface {}"},
 		{"terminal", "\x1b[1m\u009b\u202e\xff", `"\u001b[1m\u009b\u202e�"`},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assert.Equal(t, tt.want, strictjson.Show(tt.v))
@@ -163,4 +161,34 @@ func TestPlain(t *testing.T) { //nolint:paralleltest // it counts allocations
 func TestComparingNamesIsCheap(t *testing.T) {
 	n := testing.AllocsPerRun(100, func() { strictjson.Misspells("Rate-Limits", "rate_limited") })
 	assert.LessOrEqual(t, n, 5.0)
+}
+
+func TestPlaces(t *testing.T) {
+	t.Parallel()
+	const text = "\n {\"größe\": [1, \n\t{\"b.c\": null}],\"a\":{\"x\":1},\n\"a\": {\"\\u0062\":[[\"]\"],2]}}"
+	tests := []struct {
+		path []string
+		want strictjson.Place
+	}{
+		{nil, strictjson.Place{Line: 2, Column: 2}},
+		{[]string{"größe"}, strictjson.Place{Line: 2, Column: 3}},
+		{[]string{"größe", "0"}, strictjson.Place{Line: 2, Column: 13}},
+		{[]string{"größe", "1"}, strictjson.Place{Line: 3, Column: 2}},
+		{[]string{"größe", "1", "b.c"}, strictjson.Place{Line: 3, Column: 3}},
+		{[]string{"größe", "1", "b.c", "d"}, strictjson.Place{Line: 3, Column: 3}},
+		{[]string{"größe", "2"}, strictjson.Place{Line: 2, Column: 3}},
+		{[]string{"a"}, strictjson.Place{Line: 4, Column: 1}},
+		{[]string{"a", "x"}, strictjson.Place{Line: 4, Column: 1}},
+		{[]string{"a", "b", "1"}, strictjson.Place{Line: 4, Column: 23}},
+		{[]string{"nowhere", "at", "all"}, strictjson.Place{Line: 2, Column: 2}},
+	}
+	paths := make([][]string, len(tests))
+	for i, tt := range tests {
+		paths[i] = tt.path
+	}
+	got := strictjson.Places([]byte(text), paths)
+	for i, tt := range tests {
+		assert.Equal(t, tt.want, got[i], tt.path)
+		assert.Equal(t, tt.want, strictjson.Places([]byte(text), [][]string{tt.path})[0], tt.path)
+	}
 }

@@ -4,6 +4,8 @@
 //
 //	mux.Handle("/jobs", &tablepage.Page{Tables: []tablepage.Table{tablepage.Of(worker)}})
 //
+// Which workers are alive no table tells: a row has when its lease ends, and not whose it is.
+//
 // Whoever reaches the page sees the columns of the jobs, so let your program ask who that is. Secrets
 // in texts are hidden as far as they are recognized.
 package tablepage

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -201,4 +202,90 @@ func TestHeadersAreLost(t *testing.T) {
 		return map[string]string{"x-request-id": "4711", "x-tenant": "a", "retry-mine": "b"}, nil
 	}
 	require.Len(t, inBubble(t, e, "headers").Faults, 1)
+}
+
+// On a machine that takes five times as long for what it does, all may take five times as long.
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	begun := time.Unix(1_800_000_000, 0)
+	m := &enginetest.Machine{}
+	for i := range 100 {
+		m.Note(begun.Add(time.Duration(i)*time.Second), time.Millisecond, time.Millisecond)
+	}
+	assert.Equal(t, time.Minute, m.Stretch(time.Minute, begun, begun.Add(time.Hour)))
+	assert.Equal(t, time.Minute, m.Stretch(time.Minute, begun, begun), "nobody has looked")
+	busy := begun.Add(time.Hour)
+	for i := range 100 {
+		m.Note(busy.Add(time.Duration(i)*time.Second), 5*(time.Millisecond+enginetest.Allowance), 5*time.Millisecond)
+	}
+	assert.Equal(t, time.Minute, m.Stretch(time.Minute, begun, busy.Add(-1)))
+	assert.Equal(t, 5*time.Minute, m.Stretch(time.Minute, busy, busy.Add(time.Hour)))
+	assert.Equal(t, time.Minute, (*enginetest.Machine)(nil).Stretch(time.Minute, begun, busy))
+}
+
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, m := range []*enginetest.Machine{nil, enginetest.Watch()} {
+			begun := time.Now()
+			ctx, cancel := m.Within(time.Minute)
+			<-ctx.Done()
+			cancel()
+			assert.InDelta(t, time.Minute, time.Since(begun), float64(enginetest.Tick))
+			if m != nil {
+				assert.Equal(t, time.Minute, m.Stretch(time.Minute, begun, time.Now()))
+				m.End()
+			}
+		}
+	})
+}
+
+// spoil has the sketch store nothing. Its messages come again.
+func (q *sketch) spoil() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle = func(m *message, _ *retryjob.Stored, _ retryjob.Outcome) { m.visible = time.Now().Add(hidden) }
+}
+
+func (q *sketch) mend() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.settle = settle
+}
+
+func openTwo(testing.TB) (q enginetest.Queue, spoil func() (func() error, error)) {
+	bad := newSketch()
+	return enginetest.Both(bad, newSketch()), func() (func() error, error) {
+		bad.spoil()
+		return func() error { bad.mend(); return nil }, nil
+	}
+}
+
+// TestBadQueueIsWrong shows that the suite notices a bad queue that holds up the other one, and
+// one whose jobs are lost.
+func TestBadQueueIsWrong(t *testing.T) {
+	t.Parallel()
+	e := sketchEngine()
+	e.OpenTwo = func(testing.TB) (enginetest.Queue, func() (func() error, error)) {
+		bad, good := newSketch(), newSketch()
+		return enginetest.Both(bad, good), func() (func() error, error) {
+			bad.spoil()
+			good.spoil()
+			return func() error { bad.mend(); return nil }, nil
+		}
+	}
+	assert.Len(t, inBubble(t, e, "bad queue").Faults, 6)
+
+	e.OpenTwo = func(testing.TB) (enginetest.Queue, func() (func() error, error)) {
+		bad := newSketch()
+		return enginetest.Both(bad, newSketch()), func() (func() error, error) {
+			bad.spoil()
+			return func() error { return nil }, nil
+		}
+	}
+	assert.Len(t, inBubble(t, e, "bad queue").Faults, 6)
+
+	e.OpenTwo = nil
+	e.InPlace = true
+	assert.NotEmpty(t, inBubble(t, e, "bad queue").Faults, "it does not say why")
 }

@@ -47,7 +47,7 @@ func (r *record) inOrder() []string {
 	slices.SortStableFunc(events, func(a, b retry.Event) int { return cmp.Or(a.Attempt-b.Attempt, end(a)-end(b)) })
 	var rec retrytest.Recorder
 	for _, e := range events {
-		rec.Observe(context.Background(), e)
+		rec.Observer().Event(context.Background(), e)
 	}
 	return rec.Timeline()
 }

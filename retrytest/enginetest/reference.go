@@ -67,7 +67,7 @@ type reference struct {
 
 func (r *reference) policy(p *retry.Policy) *retry.Policy {
 	q := *p
-	q.Clock, q.Observer, q.Classifier = r.clock, r.rec, nil
+	q.Clock, q.Observer, q.Classifier = r.clock, r.rec.Observer(), nil
 	return &q
 }
 

@@ -258,7 +258,7 @@ func (e *Engine) patience(s *script, want *record) time.Duration {
 
 func (pl *play) policy(p *retry.Policy) *retry.Policy {
 	q := *p
-	q.Observer = retry.Observers(pl.rec, p.Observer, retry.ObserverFunc(pl.reload))
+	q.Observer = retry.Observers(pl.rec.Observer(), p.Observer, &retry.Observer{Event: pl.reload})
 	return &q
 }
 

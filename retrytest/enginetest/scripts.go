@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 // script is a policy and what the attempts of a job do.
@@ -62,7 +63,7 @@ var (
 	errUnknown = errors.New("odd")
 	errBusy    = retry.Mark(errors.New("busy"), retry.Verdict{Class: retry.Retryable, Category: "busy"})
 	errPending = retry.MarkPending(errors.New("not there yet"))
-	errStart   = retry.MarkNotStarted(errors.New("no row"))
+	errStart   = retryjob.MarkNotStarted(errors.New("no row"))
 	errLong    = retry.MarkRetryable(errors.New(strings.Repeat("too long to read. ", 1000)))
 )
 
@@ -266,11 +267,11 @@ func mishaps(u time.Duration) []script {
 		p.Classifier = func(error) retry.Verdict { panic("out of range") }
 	})
 	watched := policy(u, 3, func(p *retry.Policy) {
-		p.Observer = retry.ObserverFunc(func(_ context.Context, e retry.Event) {
+		p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 			if e.Kind == retry.Retrying {
 				panic("out of range")
 			}
-		})
+		}}
 	})
 	return []script{
 		{name: "panic", policy: policy(u, 3), steps: []step{{act: panics}}, judge: loosely},

@@ -148,7 +148,7 @@ func (q *toy) Start(p enginetest.Policies, handle enginetest.Handler) (enginetes
 		handle = func(ctx context.Context, job string) error {
 			err := q.handle(ctx, job)
 			if err == nil {
-				p.Policy.Observer.Observe(ctx, retry.Event{Kind: retry.Succeeded, Attempt: 1})
+				p.Policy.Observer.Event(ctx, retry.Event{Kind: retry.Succeeded, Attempt: 1})
 			}
 			return err
 		}

@@ -14,7 +14,7 @@ func TestPlugin(t *testing.T) {
 	t.Parallel()
 	build, err := register.GetPlugin("retryvet")
 	require.NoError(t, err)
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		settings any
 		has, not string
@@ -22,8 +22,7 @@ func TestPlugin(t *testing.T) {
 		{"none", nil, "sleep", "nojitter"},
 		{"advice", map[string]any{"advice": true}, "nojitter", "none"},
 		{"disable", map[string]any{"disable": []string{"sleep"}}, "leak", "sleep"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			plugin, err := build(tt.settings)

@@ -2,7 +2,6 @@ package classify_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,75 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 )
 
 func TestClassNames(t *testing.T) {
 	t.Parallel()
-	tests := map[retry.Class]string{
-		retry.Unknown:     "unknown",
-		retry.Final:       "final",
-		retry.Retryable:   "retryable",
-		retry.RateLimited: "rate_limited",
+	for i, name := range []string{"unknown", "final", "retryable", "rate_limited", "pending"} {
+		assert.Equal(t, name, retry.Class(i).String(), "the numbers may be stored")
 	}
-	for class, name := range tests {
-		assert.Equal(t, name, class.String())
-		text, err := json.Marshal(map[string]retry.Class{"class": class})
-		require.NoError(t, err)
-		assert.JSONEq(t, `{"class":"`+name+`"}`, string(text))
-		var read map[string]retry.Class
-		require.NoError(t, json.Unmarshal(text, &read))
-		assert.Equal(t, class, read["class"])
-	}
+	assert.Equal(t, []retry.Class{0, 1, 2, 3, 4}, []retry.Class{
+		retry.Unknown, retry.Final, retry.Retryable, retry.RateLimited, retry.Pending,
+	})
 	assert.Equal(t, "unknown(9)", retry.Class(9).String())
-	for _, name := range []string{"", "Final", "final ", "unknown(9)", "1"} {
-		var class retry.Class
-		require.Error(t, class.UnmarshalText([]byte(name)), name)
-	}
-}
-
-func TestClassText(t *testing.T) {
-	t.Parallel()
-	classes := []struct {
-		class retry.Class
-		name  string
-	}{
-		{retry.Unknown, "unknown"},
-		{retry.Final, "final"},
-		{retry.Retryable, "retryable"},
-		{retry.RateLimited, "rate_limited"},
-	}
-	for i, c := range classes {
-		assert.EqualValues(t, i, c.class, "the numbers may be stored")
-		assert.Equal(t, c.name, c.class.String())
-		text, err := c.class.MarshalText()
-		require.NoError(t, err)
-		assert.Equal(t, c.name, string(text))
-		back := retry.Class(99)
-		require.NoError(t, back.UnmarshalText(text))
-		assert.Equal(t, c.class, back)
-	}
-	assert.Equal(t, "unknown(9)", retry.Class(9).String())
-	for _, text := range []string{"", "FINAL", "rate limited", "unknown(9)", "1"} {
-		var c retry.Class
-		assert.EqualError(t, c.UnmarshalText([]byte(text)), fmt.Sprintf("retry: unknown class %q", text))
-	}
-}
-
-// TestTextFormsInJSON checks that both serve as values and as map keys.
-func TestTextFormsInJSON(t *testing.T) {
-	t.Parallel()
-	type record struct {
-		Stop   retry.StopReason
-		Counts map[retry.Class]int
-	}
-	in := record{retry.StopBudget, map[retry.Class]int{retry.RateLimited: 3, retry.Final: 1}}
-	data, err := json.Marshal(in)
-	require.NoError(t, err)
-	assert.JSONEq(t, `{"Stop": "budget", "Counts": {"rate_limited": 3, "final": 1}}`, string(data))
-	var out record
-	require.NoError(t, json.Unmarshal(data, &out))
-	assert.Equal(t, in, out)
-	assert.Error(t, json.Unmarshal([]byte(`{"Stop": "soon"}`), &out))
 }
 
 // Marked finds the mark that decides, and nothing else.
@@ -117,7 +59,7 @@ func TestMarks(t *testing.T) {
 	t.Parallel()
 	again, final := retry.MarkRetryable, retry.MarkFinal
 	wrap := func(err error) error { return fmt.Errorf("x: %w", err) }
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -145,8 +87,7 @@ func TestMarks(t *testing.T) {
 		{"around an inner policy's error", again(gaveUp(retry.StopAttempts, errNobody)), canRetry("")},
 		{"beneath an inner policy's error", gaveUp(retry.StopAttempts, again(errNobody)), wantFinal("gave_up")},
 		{"beside an inner policy's error", errors.Join(gaveUp(retry.StopAttempts, errNobody), again(errNobody)), canRetry("")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assertClassified(t, tt.want, tt.err)
@@ -173,4 +114,98 @@ func TestMarksAreTransparent(t *testing.T) {
 		assert.Same(t, cause, found)
 	}
 	assert.Equal(t, "a\nb", retry.MarkFinal(errors.Join(errors.New("a"), errors.New("b"))).Error())
+}
+
+// gaveUp is the error of an inner policy.
+func gaveUp(stop retry.StopReason, err error) *retry.Error {
+	return &retry.Error{Attempts: 3, Stop: stop, Err: err}
+}
+
+// ofJob is the verdict about the failure of a job.
+func ofJob(err error) retry.Verdict {
+	return (&retry.Policy{}).Next(retry.State{}, err, time.Time{}).Verdict
+}
+
+// The failure that an inner policy gave up decides about a job, and not about a call.
+func TestGaveUpInAJob(t *testing.T) {
+	t.Parallel()
+	const attempts = retry.StopAttempts
+	refused, missing := syscall.ECONNREFUSED, fs.ErrNotExist
+	late := gaveUp(retry.StopRetryAfter, missing)
+	late.RetryAfter = aWhile
+	canceled := gaveUp(retry.StopCanceled, refused)
+	canceled.Cause = context.Canceled
+	busy := gaveUp(retry.StopBudget, retry.MarkRateLimited(errNobody, time.Second))
+	busy.RetryAfter = aWhile
+	waiting := gaveUp(retry.StopBudget, errNobody)
+	waiting.RetryAfter = aWhile
+	harmless := gaveUp(attempts, refused)
+	harmless.NotApplied = true
+
+	for _, tt := range []struct {
+		name string
+		err  error
+		want retry.Verdict
+	}{
+		{"cause", gaveUp(attempts, refused), mayRetry("conn_refused")},
+		{"final cause", gaveUp(retry.StopBudget, missing), wantFinal("not_found")},
+		{"unknown cause", gaveUp(attempts, errNobody), abstains},
+		{"marked cause", gaveUp(attempts, retry.MarkFinal(refused)), wantFinal("")},
+		{"limited cause", gaveUp(attempts, retry.MarkRateLimited(errNobody, aWhile)), hinted(mayLimit(""))},
+		{"long hint", late, hinted(mayLimit("gave_up"))},
+		{"canceled with a cause", canceled, mayRetry("conn_refused")},
+		{"canceled in the attempt", gaveUp(retry.StopCanceled, context.Canceled), mayRetry("gave_up")},
+		{"canceled, and marked", gaveUp(retry.StopCanceled, retry.MarkFinal(context.Canceled)), wantFinal("")},
+		{"the longer hint", busy, hinted(mayLimit(""))},
+		{"the wait of a budget", waiting, hinted(mayRetry(""))},
+		{"no effect", harmless, canRetry("conn_refused")},
+		{"no effect, nested", gaveUp(attempts, harmless), mayRetry("conn_refused")},
+		{"canceled before the start", gaveUp(retry.StopCanceled, nil), mayRetry("gave_up")},
+		{"deadline before the start", gaveUp(retry.StopDeadline, nil), mayRetry("gave_up")},
+		{"no attempt", gaveUp(attempts, nil), wantFinal("gave_up")},
+		{"wrapped", fmt.Errorf("x: %w", gaveUp(attempts, refused)), mayRetry("conn_refused")},
+		{"nested", gaveUp(attempts, fmt.Errorf("x: %w", gaveUp(attempts, refused))), mayRetry("conn_refused")},
+		{"nested long hint", gaveUp(attempts, late), hinted(mayLimit("gave_up"))},
+		{"nested unknown", gaveUp(attempts, gaveUp(attempts, errNobody)), abstains},
+		{"mark around a nested one", gaveUp(attempts, retry.MarkFinal(gaveUp(attempts, refused))), wantFinal("")},
+		{
+			"mark beside a nested one",
+			gaveUp(attempts, errors.Join(retry.MarkFinal(errNobody), gaveUp(attempts, refused))),
+			wantFinal(""),
+		},
+		{"two", errors.Join(gaveUp(attempts, missing), gaveUp(attempts, refused)), retry.Verdict{
+			Class: retry.Retryable, Category: "conn_refused",
+		}},
+		{"beside another error", errors.Join(refused, gaveUp(attempts, missing)), wantFinal("not_found")},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			want := tt.want
+			assert.Equal(t, want, ofJob(errors.Join(errNobody, tt.err)))
+			assert.Equal(t, want, ofJob(errors.Join(tt.err, errNobody)))
+			for _, c := range []retry.Classifier{nil, retry.Extend(nil), retry.Chain(retry.On(retry.Final, fs.ErrClosed), retry.Classify)} {
+				p := &retry.Policy{Classifier: c, MaxRetryAfter: time.Hour, NonIdempotent: true}
+				job := retryjob.Stored{Policy: p}
+				o := job.Attempt(t.Context(), func(context.Context) error { return fmt.Errorf("x: %w", tt.err) })
+				assert.Equal(t, want, job.Decision.Verdict)
+				assert.Equal(t, want.NotApplied, o == retryjob.Again)
+				assert.Equal(t, want, p.Next(retry.State{}, tt.err, time.Time{}).Verdict, "of a row")
+				assert.Equal(t, retry.Classify(tt.err), p.Classify(tt.err), "of a call")
+			}
+		})
+	}
+
+	t.Run("a call may ask for it", func(t *testing.T) {
+		t.Parallel()
+		p := &retry.Policy{Classifier: retry.On(retry.Retryable, attempts)}
+		assert.Equal(t, mayRetry(""), p.Classify(gaveUp(attempts, refused)))
+		assert.Equal(t, wantFinal("gave_up"), p.Classify(gaveUp(retry.StopMaybeApplied, refused)))
+		assert.Equal(t, wantFinal(""), p.Classify(retry.MarkFinal(gaveUp(attempts, refused))))
+	})
+	t.Run("of itself", func(t *testing.T) {
+		t.Parallel()
+		itself := gaveUp(attempts, nil)
+		itself.Err = errors.Join(itself, itself)
+		assert.NotPanics(t, func() { ofJob(itself) }, "and it ends")
+	})
 }

@@ -44,7 +44,7 @@ func TestClassifyConnections(t *testing.T) {
 	expired, cancel := context.WithDeadline(t.Context(), past)
 	t.Cleanup(cancel)
 
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -63,8 +63,7 @@ func TestClassifyConnections(t *testing.T) {
 		{"read past the deadline", provoke.ReadPastDeadline(t), mayRetry("timeout")},
 		{"read from a closed connection", provoke.ReadFromClosed(t), mayRetry("closed")},
 		{"write to a closed pipe", provoke.WriteToClosedPipe(), mayRetry("closed")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			require.Error(t, tt.err)
@@ -90,7 +89,7 @@ func TestClassifyUnixSockets(t *testing.T) {
 func TestClassifyTLSValues(t *testing.T) {
 	t.Parallel()
 	refused, internal := tls.AlertError(42), tls.AlertError(80) // what QUIC gives
-	tests := []struct {
+	for _, tt := range []struct {
 		err  error
 		want retry.Verdict
 	}{
@@ -114,15 +113,14 @@ func TestClassifyTLSValues(t *testing.T) {
 		{x509.ConstraintViolationError{}, wantFinal("tls_cert")},
 		{x509.UnhandledCriticalExtension{}, wantFinal("tls_cert")},
 		{&x509.UnknownAuthorityError{}, wantFinal("tls_cert")},
-	}
-	for _, tt := range tests {
+	} {
 		assertVerdict(t, tt.want, retry.Classify(tt.err), "%T", tt.err)
 	}
 }
 
 func TestClassifyDNS(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		err  *net.DNSError
 		want retry.Verdict
 	}{
@@ -134,8 +132,7 @@ func TestClassifyDNS(t *testing.T) {
 		{&net.DNSError{IsTimeout: true, UnwrapErr: context.DeadlineExceeded}, canRetry("dns")},
 		{&net.DNSError{}, abstains},
 		{nil, abstains},
-	}
-	for _, tt := range tests {
+	} {
 		assertClassified(t, tt.want, tt.err)
 	}
 }
@@ -156,7 +153,7 @@ func TestClassifyFiles(t *testing.T) {
 	_, closed := opened.Read(make([]byte, 1))
 	_, program := exec.LookPath(filepath.Join(dir, "nothing"))
 
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -202,8 +199,7 @@ func TestClassifyFiles(t *testing.T) {
 		{"nil operation", (*net.OpError)(nil), abstains},
 		{"empty URL", &url.Error{}, abstains},
 		{"empty operation", &net.OpError{}, abstains},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assertClassified(t, tt.want, tt.err)
@@ -223,7 +219,7 @@ func TestClassifyDials(t *testing.T) {
 		}
 		return retry.Verdict{}
 	})
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -260,8 +256,7 @@ func TestClassifyDials(t *testing.T) {
 		{"a read in a dial", dialing(&net.OpError{Op: "read", Err: syscall.ECONNRESET}), canRetry("conn_reset")},
 		{"marked", dialing(retry.MarkFinal(errNobody)), wantFinal("")},
 		{"given up", dialing(&retry.Error{Attempts: 3, Stop: retry.StopAttempts, Err: errNobody}), wantFinal("gave_up")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assertClassified(t, tt.want, tt.err)
@@ -298,7 +293,7 @@ func TestClassifyMalformedInput(t *testing.T) {
 	_, escapeErr := url.QueryUnescape("%zz")
 	_, multipartErr := new(http.Request).MultipartReader()
 
-	tests := map[string]error{
+	for name, err := range map[string]error{
 		"json syntax": json.Unmarshal([]byte("{x"), &number),
 		"json type":   json.Unmarshal([]byte(`{"N":"x"}`), &number),
 		"json target": json.Unmarshal([]byte("{}"), noTarget),
@@ -323,8 +318,7 @@ func TestClassifyMalformedInput(t *testing.T) {
 		"host":           url.InvalidHostError("x"),
 		"request":        requestErr,
 		"multipart":      multipartErr,
-	}
-	for name, err := range tests {
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			require.Error(t, err)
@@ -469,7 +463,7 @@ func TestJoinsInAnyOrder(t *testing.T) {
 func TestJoinsOnAChain(t *testing.T) {
 	t.Parallel()
 	limit := statusHintError{says(429), says(aWhile)}
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		err  error
 		want retry.Verdict
@@ -482,8 +476,7 @@ func TestJoinsOnAChain(t *testing.T) {
 		{"timeout around a join of unknowns", overTimeoutError{says(true), errors.Join(errNobody, errNobody)}, mayRetry("timeout")},
 		{"join of nothing", saysManyCausesError(nil), abstains},
 		{"join with nil", saysManyCausesError{nil, syscall.ECONNREFUSED, nil}, mayRetry("conn_refused")},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assertClassified(t, tt.want, tt.err)
@@ -581,7 +574,6 @@ func TestTreesWithoutEnd(t *testing.T) {
 		"a known error": overTimeoutError{says(true), &endlessError{}},
 	} {
 		assert.Zero(t, retry.Classify(err), name)
-		assert.Zero(t, retry.ThroughGiveUp(err), name)
 		assert.Equal(t, wantFinal(""), retry.Classify(retry.MarkFinal(err)), name)
 
 		// Not all errors are visited, so the visited ones depend on the order.
@@ -589,7 +581,7 @@ func TestTreesWithoutEnd(t *testing.T) {
 			first, last := errors.Join(leg, err), errors.Join(err, leg)
 			assert.Zero(t, retry.Classify(first), name)
 			assert.Zero(t, retry.Classify(last), name)
-			assert.Equal(t, retry.ThroughGiveUp(first), retry.ThroughGiveUp(last), name)
+			assert.Equal(t, ofJob(first), ofJob(last), name)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -252,7 +253,7 @@ func (d *decoder) failure(n int) failure {
 		case 7:
 			f.marked(retry.Mark(f.err, v), v)
 		case 8:
-			f.marked(retry.MarkNotStarted(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true, NotStarted: true, Category: "not_started"})
+			f.marked(retryjob.MarkNotStarted(f.err), retry.Verdict{Class: retry.Pending, NotApplied: true, NotStarted: true, Category: "not_started"})
 		}
 	}
 	return f

@@ -107,9 +107,9 @@ func (s *stage) set(
 	s.budget.Reserve = cmp.Or(s.refuse, retry.NoReserve)
 	switch s.watch {
 	case attempts:
-		s.policy.Observer, s.policy.Budget = s, s
+		s.policy.Observer, s.policy.Budget = &retry.Observer{Event: s.Observe, Attempt: s.Attempt}, s
 	case events:
-		s.policy.Observer, s.policy.Budget = retry.ObserverFunc(s.Observe), s
+		s.policy.Observer, s.policy.Budget = &retry.Observer{Event: s.Observe}, s
 	case nobody:
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -159,7 +159,7 @@ func (s *stage) TryWithdraw(now time.Time) bool {
 	return allowed
 }
 
-// Observe makes the stage an Observer.
+// Observe is the Event of its Observer.
 func (s *stage) Observe(_ context.Context, e retry.Event) {
 	s.told = e.Err
 	rest := fmt.Sprintf(", %v since the first", e.Elapsed) + differs("name", e.Policy, s.policy.Name)
@@ -175,7 +175,7 @@ func (s *stage) Observe(_ context.Context, e retry.Event) {
 	}
 }
 
-// Attempt makes the stage an Observer of attempts.
+// Attempt is the Attempt of its Observer.
 func (s *stage) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
 	s.log("attempt %d begins", n)
 	return nil, func(err error) { s.log("attempt %d ends: %v", n, err) }

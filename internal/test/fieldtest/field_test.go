@@ -1,3 +1,23 @@
+// Package fieldtest has errors of clients that nobody had in mind when the tables of
+// internal/known were written, each with what its client's or its service's documents say about
+// another attempt.
+//
+// testdata has one file for each draw. A line that begins with "==" names a module with its
+// version, the packages of the rows below it, and the documents that the expectations are from.
+// A row has the expectation and a Go expression for the error:
+//
+//   - limit: a refusal for load, which another attempt after a wait may get past
+//   - again: another attempt may help, and the first one may have had an effect
+//   - unsent: another attempt may help, and the first one certainly had no effect
+//   - never: another attempt cannot help
+//
+// The modules are no requirements of this one. With FIELD=folder, the test makes a program of
+// the rows, in a module of its own in that folder, and asks retry.Classify. This takes minutes and
+// the network. DRAW=second asks one file.
+//
+// At their first runs, the second draw was right in 80 % of its values, the third in 70 %, the fourth
+// in 67 % and the fifth in 69 %. All that was wrong was retried in vain: half of it has only a text, and
+// most of the rest numbers of its own.
 package fieldtest_test
 
 import (
@@ -13,6 +33,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // row is one value.
@@ -27,8 +49,7 @@ type draw struct {
 
 func parse(t *testing.T, file string) (d draw) {
 	t.Helper()
-	text, err := os.ReadFile(file)
-	require.NoError(t, err)
+	text := testkit.Must(os.ReadFile(file))(t)
 	var module string
 	var names [][2]string // in the rows, and in the program
 	for n, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
@@ -61,8 +82,7 @@ func TestField(t *testing.T) { //nolint:paralleltest // its programs share a fol
 	if os.Getenv("FIELD") == "" {
 		t.Skip("takes minutes, and the network: set FIELD to a folder for the program")
 	}
-	files, err := filepath.Glob("testdata/" + cmp.Or(os.Getenv("DRAW"), "*") + ".txt")
-	require.NoError(t, err)
+	files := testkit.Must(filepath.Glob("testdata/" + cmp.Or(os.Getenv("DRAW"), "*") + ".txt"))(t)
 	for _, file := range files { //nolint:paralleltest // likewise
 		t.Run(filepath.Base(file), func(t *testing.T) {
 			d := parse(t, file)
@@ -94,15 +114,13 @@ func TestField(t *testing.T) { //nolint:paralleltest // its programs share a fol
 // run makes a program of the rows and returns what it prints: a line for each.
 func run(t *testing.T, d draw) string {
 	t.Helper()
-	root, err := filepath.Abs("../../..")
-	require.NoError(t, err)
+	root := testkit.Must(filepath.Abs("../../.."))(t)
 	dir := filepath.Join(os.Getenv("FIELD"), filepath.Base(t.Name()))
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	write := func(name, text string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	helpers, err := os.ReadFile("testdata/program.txt")
-	require.NoError(t, err)
+	helpers := testkit.Must(os.ReadFile("testdata/program.txt"))(t)
 	var exprs strings.Builder
 	for _, row := range d.rows {
 		fmt.Fprintf(&exprs, "\t\tfunc() error { return %s },\n", row.expr)

@@ -47,7 +47,7 @@ func TestServerCloseEndsConnections(t *testing.T) {
 
 func TestServeHTTP2(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		answer func(*provoke.HTTP2Conn)
 		want   string
@@ -63,8 +63,7 @@ func TestServeHTTP2(t *testing.T) {
 			c.GoAway(c.Request(), provoke.NoError)
 			c.EndWrites()
 		}, "GOAWAY"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			err := provoke.Get(t, provoke.HTTP2Transport(t), provoke.ServeHTTP2(t, tt.answer).URL())

@@ -2,11 +2,17 @@ package provoke
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
+	"time"
 )
 
 // Server is a TCP server that misbehaves as a server of net/http cannot.
@@ -147,4 +153,116 @@ func Say(text string) func(net.Conn) {
 func Reset(conn net.Conn) {
 	_ = conn.(*net.TCPConn).SetLinger(0)
 	_ = conn.Close()
+}
+
+// Conn is a client's connection with hooks. A nil hook is not called.
+type Conn struct {
+	net.Conn
+
+	BeforeRead  func() error // its error is returned in place of a read
+	BeforeWrite func(p []byte)
+	AfterWrite  func()
+	AfterRead   func(err error) // after a failed read
+
+	closeOnce sync.Once
+	closed    chan struct{}
+}
+
+// Write calls the hooks around the write.
+func (c *Conn) Write(p []byte) (int, error) {
+	if c.BeforeWrite != nil {
+		c.BeforeWrite(p)
+	}
+	n, err := c.Conn.Write(p)
+	if c.AfterWrite != nil {
+		c.AfterWrite()
+	}
+	return n, err
+}
+
+// Read calls the hooks around the read.
+func (c *Conn) Read(p []byte) (int, error) {
+	if c.BeforeRead != nil {
+		if err := c.BeforeRead(); err != nil {
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Read(p)
+	if err != nil && c.AfterRead != nil {
+		c.AfterRead(err)
+	}
+	return n, err
+}
+
+// Close closes the connection.
+func (c *Conn) Close() error {
+	c.closeOnce.Do(func() { close(c.closed) })
+	return c.Conn.Close()
+}
+
+// Closed is closed when the client has called Close.
+func (c *Conn) Closed() <-chan struct{} { return c.closed }
+
+// Transport closes the idle connections of a transport at the end of the test, and
+// returns it.
+func Transport(t testing.TB, transport *http.Transport) *http.Transport {
+	t.Helper()
+	t.Cleanup(transport.CloseIdleConnections)
+	return transport
+}
+
+// Hook makes a transport dial connections with the hooks of set. It closes the idle
+// ones like [Transport], and returns the transport.
+func Hook(t testing.TB, transport *http.Transport, set func(*Conn)) *http.Transport {
+	t.Helper()
+	transport.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		c := &Conn{Conn: conn, closed: make(chan struct{})}
+		set(c)
+		return c, nil
+	}
+	return Transport(t, transport)
+}
+
+// ServeTLS starts an HTTPS server whose certificate is valid for example.com and
+// 127.0.0.1, and returns it with a client's configuration that trusts it. The
+// server's configuration may be nil; so may the handler, which then answers 404.
+func ServeTLS(t testing.TB, config *tls.Config, handler http.Handler) (server *httptest.Server, client *tls.Config) {
+	t.Helper()
+	if handler == nil {
+		handler = http.NotFoundHandler()
+	}
+	server = httptest.NewUnstartedServer(handler)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = config
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	return server, server.Client().Transport.(*http.Transport).TLSClientConfig.Clone()
+}
+
+// Distrusting returns configurations of clients that do not accept the certificate of
+// a server, by the reason: "authority", "host", "expired" and "not yet valid". They
+// are made from a configuration that accepts it.
+func Distrusting(trusting *tls.Config) map[string]*tls.Config {
+	configs := map[string]*tls.Config{}
+	for name, change := range map[string]func(*tls.Config){
+		"authority":     func(c *tls.Config) { c.RootCAs = x509.NewCertPool() },
+		"host":          func(c *tls.Config) { c.ServerName = "host.invalid" },
+		"expired":       func(c *tls.Config) { c.Time = func() time.Time { return time.Unix(1<<33, 0) } },
+		"not yet valid": func(c *tls.Config) { c.Time = func() time.Time { return time.Unix(-1, 0) } },
+	} {
+		configs[name] = trusting.Clone()
+		change(configs[name])
+	}
+	return configs
+}
+
+// Alert returns a handler that answers the first bytes of TLS with a fatal alert.
+//
+// See https://www.rfc-editor.org/rfc/rfc8446#section-6 for the codes.
+func Alert(code byte) func(net.Conn) {
+	return Say(string([]byte{21, 3, 3, 0, 2, 2, code}))
 }

@@ -22,7 +22,7 @@ import (
 // elsewhere, their make targets exist, and their links lead somewhere.
 
 // rootDocuments are the documents that must be there, besides those in docs.
-var rootDocuments = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", "SECURITY.md"}
+var rootDocuments = []string{"README.md", "CONTRIBUTING.md", "CHANGELOG.md", ".github/SECURITY.md"}
 
 // longestReadme is how many lines a stranger reads.
 const longestReadme = 200
@@ -38,10 +38,10 @@ func TestReadmeFaults(t *testing.T) {
 	t.Parallel()
 	const fence = "```"
 	sound := map[string]string{
-		"CONTRIBUTING.md": "Run `make test FUZZTIME=1s`, see [the README](README.md#what-is-retried).\n",
-		"SECURITY.md":     "Nothing.\n",
-		"CHANGELOG.md":    "## [Unreleased]\n\n[Unreleased]: https://example.com/compare\n",
-		"Makefile":        "X := y\n\n.PHONY: test\ntest: ## all of them\n\tgo test ./...\n\nci: test\n\ntest-386:\n",
+		"CONTRIBUTING.md":     "Run `make test FUZZTIME=1s`, see [the README](README.md#what-is-retried).\n",
+		".github/SECURITY.md": "Nothing.\n",
+		"CHANGELOG.md":        "## [Unreleased]\n\n[Unreleased]: https://example.com/compare\n",
+		"Makefile":            "X := y\n\n.PHONY: test\ntest: ## all of them\n\tgo test ./...\n\nci: test\n\ntest-386:\n",
 		"README.md": "# retry\n\n" + fence + "go\np := retry.Policy{\n    MaxAttempts: 5,\n}\nuse(p)\n" + fence + "\n\n" +
 			fence + "sh\ngo get x\n$ make ci && make -s test-386 # make it so\nmake\n" + fence + "\n\n" +
 			"## What is `retried`?\n\n[here](#what-is-retried) ![](docs/plot.svg \"a plot\") [x](https://example.com/y)\n" +
@@ -136,7 +136,7 @@ func documentFaults(repository fs.FS) []string {
 	d.makefile = d.read("Makefile")
 	d.compiled = d.examples()
 	documents := rootDocuments
-	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md", "docs/*/README.md", "adapters/*.md", "examples/*.md", "examples/*/*.md", "systems/*.md", "systems/*/*.md"} {
+	for _, pattern := range []string{"docs/*.md", "docs/evidence/*.md", "docs/*/README.md", "adapters/*.md", "examples/*.md", "examples/*/*.md", "examples/*/*/*.md", "lab/systems/*.md", "lab/systems/*/*.md"} {
 		found, err := fs.Glob(repository, pattern)
 		d.check(err)
 		documents = slices.Concat(documents, found)

@@ -1,6 +1,7 @@
 package repocheck_test
 
 import (
+	"context"
 	"go/ast"
 	"go/token"
 	"io/fs"
@@ -10,9 +11,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/fstest"
+	"time"
+	"unicode"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // What cannot be found is not there. These tests look for what a stranger looks for.
@@ -30,8 +37,7 @@ func TestAdaptersAreFound(t *testing.T) {
 	d.compiled = d.examples()
 	d.document("adapters/README.md", page)
 	assert.Empty(t, d.faults)
-	entries, err := os.ReadDir("../../../adapters")
-	require.NoError(t, err)
+	entries := testkit.Must(os.ReadDir("../../../adapters"))(t)
 	adapters := 0
 	for _, entry := range entries {
 		name := entry.Name()
@@ -55,8 +61,7 @@ func TestAdaptersAreFound(t *testing.T) {
 // packageDoc returns the comment of a package.
 func packageDoc(t *testing.T, dir string) string {
 	t.Helper()
-	files, err := fs.Glob(os.DirFS("../../.."), dir+"/*.go")
-	require.NoError(t, err)
+	files := testkit.Must(fs.Glob(os.DirFS("../../.."), dir+"/*.go"))(t)
 	for _, name := range files {
 		if _, file := parsed(t, name, read(t, name)); file.Doc != nil && !strings.HasSuffix(name, "_test.go") {
 			return file.Doc.Text()
@@ -87,8 +92,7 @@ func publicPackages(t *testing.T) []string {
 	repository := os.DirFS("../../..")
 	dirs := []string{"."}
 	for _, pattern := range []string{"retry*/*.go", "adapters/*/*.go"} {
-		files, err := fs.Glob(repository, pattern)
-		require.NoError(t, err)
+		files := testkit.Must(fs.Glob(repository, pattern))(t)
 		for _, file := range files {
 			dirs = append(dirs, path.Dir(file))
 		}
@@ -100,8 +104,7 @@ func publicPackages(t *testing.T) []string {
 // exported returns the names that a package exports: "Policy", "Policy.Execute".
 func exported(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	files, err := fs.Glob(os.DirFS("../../.."), dir+"/*.go")
-	require.NoError(t, err)
+	files := testkit.Must(fs.Glob(os.DirFS("../../.."), dir+"/*.go"))(t)
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {
 			continue
@@ -154,8 +157,7 @@ func wordsOf(text string) map[string]bool {
 // pages returns the texts of files.
 func pages(t *testing.T, pattern string) string {
 	t.Helper()
-	files, err := fs.Glob(os.DirFS("../../.."), pattern)
-	require.NoError(t, err)
+	files := testkit.Must(fs.Glob(os.DirFS("../../.."), pattern))(t)
 	var b strings.Builder
 	for _, file := range files {
 		b.WriteString(read(t, file) + "\n")
@@ -195,8 +197,7 @@ func TestNamesAreTwoHopsAway(t *testing.T) {
 // links to follow.
 func open(t *testing.T, name string) (text string, isPage bool) {
 	t.Helper()
-	info, err := os.Stat("../../../" + name)
-	require.NoError(t, err)
+	info := testkit.Must(os.Stat("../../../" + name))(t)
 	if !info.IsDir() {
 		return read(t, name), path.Ext(name) == ".md"
 	}
@@ -224,8 +225,7 @@ func links(name, page string) (files []string) {
 // TestLinksLeadToTheExample: a link to the top of a file with many examples leads nowhere.
 func TestLinksLeadToTheExample(t *testing.T) {
 	t.Parallel()
-	pageNames, err := fs.Glob(os.DirFS("../../.."), "docs/*.md")
-	require.NoError(t, err)
+	pageNames := testkit.Must(fs.Glob(os.DirFS("../../.."), "docs/*.md"))(t)
 	for _, name := range append(pageNames, rootDocuments...) {
 		for i, line := range strings.Split(read(t, name), "\n") {
 			for _, m := range linkInLine.FindAllStringSubmatch(line, -1) {
@@ -237,4 +237,114 @@ func TestLinksLeadToTheExample(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWhyHasEveryText: a stranger who has the text of an error finds it in docs/why.md, and
+// finds the page from where the text comes from.
+func TestWhyHasEveryText(t *testing.T) {
+	t.Parallel()
+	page, names := read(t, "docs/why.md"), exported(t, ".")
+	n := 0
+	for r := retry.StopNone + 1; !strings.HasPrefix(r.Error(), "none("); r++ {
+		n++
+		row := regexp.MustCompile("\\| `retry\\.(Stop\\w+)`<br>`" + r.Error() + "` \\|").FindStringSubmatch(page)
+		require.NotNil(t, row, "a row for %v", r)
+		assert.Contains(t, names, row[1], "the name of %v", r)
+		for _, cause := range []error{nil, context.Canceled, context.DeadlineExceeded} {
+			if cause != nil && r != retry.StopCanceled && r != retry.StopDeadline {
+				continue
+			}
+			text := (&retry.Error{Attempts: 2, Stop: r, RetryAfter: 3 * time.Hour, Cause: cause}).Error()
+			_, reason, ok := strings.Cut(strings.TrimSuffix(text, ")"), "(")
+			if !ok { // attempts and final have none
+				reason = "failed after"
+			}
+			reason, _, _ = strings.Cut(reason, ": ") // the cause
+			assert.Contains(t, page, reason, "%v: the page is without a text of the library; "+
+				"add it to stops in cmd/retry/internal/why, and there go test . -update", r)
+		}
+	}
+	assert.GreaterOrEqual(t, n, 10)
+	for _, m := range regexp.MustCompile(`errors\.New\("retry: (.*)"\)`).FindAllStringSubmatch(read(t, "class.go"), -1) {
+		assert.Contains(t, page, m[1])
+	}
+}
+
+func TestWhyIsLinked(t *testing.T) {
+	t.Parallel()
+	for file, link := range map[string]string{
+		"README.md": "(docs/why.md)", "docs/README.md": "(why.md)", "docs/guide.md": "(why.md", "docs/command.md": "(why.md)",
+		"errors.go": "docs/why.md explains every", "retryhttp/transport.go": "docs/why.md", "retryhttp/trip.go": "docs/why.md",
+	} {
+		assert.Contains(t, read(t, file), link, file)
+	}
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	text := testkit.Must(os.ReadFile("../../../" + file))(t)
+	return string(text)
+}
+
+const (
+	mostWords     = 45_000 // of all documents, with what commands make
+	mostUserWords = 17_000 // of those that a user reads
+)
+
+// userPage matches the documents that a user of the library reads.
+var userPage = regexp.MustCompile(`^(README|docs/[^/]+|adapters/README|examples/(\w+/)*README)\.md$`)
+
+// TestDocumentsAreShort: what is said twice is read once, and then nothing is.
+func TestDocumentsAreShort(t *testing.T) {
+	t.Parallel()
+	all, user := countWords(t, os.DirFS("../../.."))
+	assert.LessOrEqual(t, all, mostWords, "words of all documents")
+	assert.LessOrEqual(t, user, mostUserWords, "words of README, docs, adapters/README and examples")
+	assert.Greater(t, user, mostUserWords/2, "documents are not found")
+}
+
+func TestCountWords(t *testing.T) {
+	t.Parallel()
+	all, user := countWords(t, fstest.MapFS{
+		"README.md":             {Data: []byte("# One two\n\n| a | 1 |\n|---|--:|\n")},
+		"docs/guide.md":         {Data: []byte("`x = 1` – two")},
+		"docs/evidence/page.md": {Data: []byte("six")},
+		"examples/a/README.md":  {Data: []byte("seven")},
+		"examples/a/main.go":    {Data: []byte("no word")},
+		".git/x.md":             {Data: []byte("hidden")},
+	})
+	assert.Equal(t, 9, all)
+	assert.Equal(t, 8, user)
+}
+
+// countWords counts the words of the documents of a repository. A word has a letter or a digit: the
+// bars of a table are none.
+func countWords(t *testing.T, repository fs.FS) (all, user int) {
+	t.Helper()
+	require.NoError(t, fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir():
+			if name != "." && name != ".github" && strings.ContainsAny(path.Base(name)[:1], "._") {
+				return fs.SkipDir
+			}
+			return nil
+		case path.Ext(name) != ".md":
+			return nil
+		}
+		text, err := fs.ReadFile(repository, name)
+		n := 0
+		for field := range strings.FieldsSeq(string(text)) {
+			if strings.ContainsFunc(field, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }) {
+				n++
+			}
+		}
+		all += n
+		if userPage.MatchString(name) {
+			user += n
+		}
+		return err
+	}))
+	return all, user
 }

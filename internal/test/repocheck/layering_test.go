@@ -1,3 +1,5 @@
+// Package repocheck has the tests about the repository itself: who may import what, and
+// that the code, the commands and the links in its documents are right.
 package repocheck_test
 
 import (
@@ -50,7 +52,7 @@ const (
 )
 
 // newestModules take the newest versions of others, which may need a newer Go.
-var newestModules = []string{"benchmarks", "examples/engines", "internal/test/clientstest", "internal/test/sqltest"}
+var newestModules = []string{"lab", "examples/engines", "internal/test/real"}
 
 // testOnly are the third-party modules that tests of the root module may use.
 var testOnly = []string{"github.com/stretchr/testify", "github.com/benbjohnson/clock"}
@@ -108,7 +110,7 @@ func TestLayeringFaults(t *testing.T) {
 		"adapters/river/go.mod": "module " + root + "/adapters/river\n\ngo 1.25.0\n\n" +
 			"require example.com/river v1.0.0\n\nreplace " + root + " => ../..\n",
 		"adapters/river/river.go": `package river; import ("example.com/river"; "` + root + `")`,
-		"benchmarks/go.mod": "module " + root + "/benchmarks\n\ngo 1.26.0\n\nreplace (\n\texample.com/x => ./x\n\t" +
+		"lab/go.mod": "module " + root + "/lab\n\ngo 1.26.0\n\nreplace (\n\texample.com/x => ./x\n\t" +
 			root + " => ../\n)\n",
 		"internal/tools/go.mod":       "module " + root + "/internal/tools\n\ngo 1.26.0\n",
 		"internal/sat/testdata/x.go":  `no Go at all`,
@@ -143,6 +145,7 @@ func TestLayeringFaults(t *testing.T) {
 		{"a package above internal", "internal/stat/x.go", `package stat; import "` + root + `/retrytest"`, "1: imports " + root + "/retrytest from the layer of internal"},
 		{"an adapter in internal affairs", "adapters/river/x.go", `package river; import "` + root + `/internal/sat"`, "1: imports " + root + "/internal/sat from the layer of adapters"},
 		{"an example in internal affairs", "examples/loop/x.go", `package main; import "` + root + `/internal/sat"`, "1: imports " + root + "/internal/sat from the layer of examples"},
+		{"a system in internal affairs", "lab/systems/runs/x.go", `package main; import "` + root + `/internal/sat"`, "1: imports " + root + "/internal/sat from the layer of lab"},
 
 		// What the core must do without.
 		{"a large package", "classify.go", `package retry; import "net/http"`, "1: imports net/http, which the core does without"},
@@ -170,7 +173,7 @@ func TestLayeringFaults(t *testing.T) {
 		{"another version of Go", "examples/nats/go.mod", "module " + root + "/examples/nats\n\ngo 1.26\n\nreplace " + root + " => ../..\n", "is not for go 1.25"},
 		{"a toolchain", "go.mod", "module " + root + "\n\ngo 1.25\n\ntoolchain go1.26.8\n", "names a toolchain"},
 		{"a replace in the root", "go.mod", "module " + root + "\n\ngo 1.25\n\nreplace example.com/x => ./x\n", "has a replace, which users of the module would not get"},
-		{"another name", "benchmarks/go.mod", "module bench\n\ngo 1.25\n\nreplace " + root + " => ..\n", "is not called " + root + "/benchmarks"},
+		{"another name", "lab/go.mod", "module bench\n\ngo 1.25\n\nreplace " + root + " => ..\n", "is not called " + root + "/lab"},
 		{"a workspace in git", ".git/index", "DIRC go.mod\x00 go.work\x00", "has go.work"},
 		{"a workspace that git would take", ".gitignore", "*.out\n", "does not have go.work"},
 
@@ -345,7 +348,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 	const internal = modulePath + "/internal"
 	layer, _, _ = strings.Cut(dir, "/")
 	switch {
-	case within(imported, internal+"/test") && !within(dir, "internal/test", "benchmarks"):
+	case within(imported, internal+"/test") && !within(dir, "internal/test", "lab"):
 		return layer, false
 	case within(dir, "internal/test"):
 		return "internal/test", true
@@ -363,7 +366,7 @@ func mayImport(dir, imported string, inRoot bool) (layer string, ok bool) {
 		return layer, imported == modulePath || within(imported, internal)
 	case layer == "adapters":
 		return layer, !within(imported, internal) || within(imported, internal+"/engine", internal+"/calls", internal+"/names")
-	case layer == "examples", layer == "systems":
+	case layer == "examples", within(dir, "lab/systems"):
 		return layer, !within(imported, internal)
 	case within(dir, sqlStorey):
 		return "the SQL of retrytable", within(imported, internal+"/redact", internal+"/sat", internal+"/show")

@@ -45,7 +45,7 @@ unix_socket_dir =
 auth_type = any
 pool_mode = transaction
 ignore_startup_parameters = extra_float_digits
-query_wait_timeout = 1
+query_wait_timeout = 2
 server_login_retry = 0.1
 `, strings.TrimPrefix(to.Path, "/"), server, address.Port)
 	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {

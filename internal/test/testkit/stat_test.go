@@ -12,7 +12,7 @@ import (
 
 func TestChiSquare(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name   string
 		counts []int
 		want   float64
@@ -23,8 +23,7 @@ func TestChiSquare(t *testing.T) {
 		{"a coin", []int{60, 40}, 4},
 		{"a die", []int{5, 8, 9, 8, 10, 20}, 13.4},
 		{"all in one", []int{30, 0, 0}, 60},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			assert.InDelta(t, tt.want, testkit.ChiSquare(tt.counts), 1e-12)
@@ -36,7 +35,7 @@ func TestChiSquare(t *testing.T) {
 // after the point.
 func TestUpperTail(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		degrees int
 		x, want float64
 	}{
@@ -53,8 +52,7 @@ func TestUpperTail(t *testing.T) {
 		{99, 148.230, 0.001},
 		{100, 77.929, 0.95},
 		{100, 149.449, 0.001},
-	}
-	for _, tt := range tests {
+	} {
 		assert.InEpsilon(t, tt.want, testkit.UpperTail(tt.x, tt.degrees), 1e-3,
 			"P(χ²(%d) ≥ %v)", tt.degrees, tt.x)
 	}

@@ -45,6 +45,17 @@ func Failing(err error) (fn func(context.Context) error, calls *int) {
 	}, calls
 }
 
+// Must returns what a call has returned, or ends the test with its error: v := Must(f())(t).
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		if err != nil {
+			t.Fatalf("unexpected error: %v", err)
+		}
+		return v
+	}
+}
+
 // As returns the error of type E in the tree of err, which must have one.
 func As[E error](t *testing.T, err error) (e E) {
 	t.Helper()

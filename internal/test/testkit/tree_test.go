@@ -27,7 +27,7 @@ var kinds = testkit.Kinds{
 
 func TestTree(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		data []byte
 		want string
 	}{
@@ -43,8 +43,7 @@ func TestTree(t *testing.T) {
 		{[]byte{192, 0}, "<nil>"},
 		{[]byte{192, 3, 1, 0, 0, 0, 80, 4, 2, 7}, "EOF\nwrap 4: leaf 7"},
 		{[]byte{255, 7, 2, 1, 2, 2}, "leaf 1\nleaf 2"},
-	}
-	for _, tt := range tests {
+	} {
 		tree := kinds.Tree(tt.data)
 		assert.Equal(t, tt.want, fmt.Sprint(tree.Err()), "%v", tt.data)
 	}
@@ -75,7 +74,7 @@ func TestCheck(t *testing.T) {
 		}
 		return retry.Verdict{Category: fmt.Sprint(err)}
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		name     string
 		data     []byte
 		classify func(error) retry.Verdict
@@ -95,8 +94,7 @@ func TestCheck(t *testing.T) {
 			return retry.Verdict{}
 		}, "in company: "},
 		{"mark", two, func(error) retry.Verdict { return retry.Verdict{Class: retry.Retryable} }, "marked: "},
-	}
-	for _, tt := range tests {
+	} {
 		var f failure
 		kinds.Tree(tt.data).Check(&f, tt.classify)
 		found := slices.ContainsFunc(f.texts, func(text string) bool { return strings.HasPrefix(text, tt.want) })

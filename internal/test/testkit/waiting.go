@@ -2,12 +2,14 @@ package testkit
 
 import (
 	"context"
+	"reflect"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 // Stuck is a clock whose waits are over when Over is closed, or panic.
@@ -29,7 +31,7 @@ func (s *Stuck) After(time.Duration) <-chan time.Time {
 
 // CountsWaiting checks how many calls of the policy "a" an Observer counts as waiting, at each
 // instant. It is called in a bubble of synctest.
-func CountsWaiting(t *testing.T, o retry.Observer, waiting func() float64) {
+func CountsWaiting(t *testing.T, o *retry.Observer, waiting func() float64) {
 	t.Helper()
 	want := func(n float64, why string) {
 		t.Helper()
@@ -69,4 +71,38 @@ func CountsWaiting(t *testing.T, o retry.Observer, waiting func() float64) {
 	}
 	time.Sleep(time.Second)
 	want(0, "it is over")
+}
+
+// TakesDefaults checks which waits calls to servers take from the default policy of their driver if a
+// policy has no Backoff, and that they leave the policy as it is. Each call fails until it gives up.
+func TakesDefaults(t *testing.T, calls ...func(*testing.T, *retry.Policy)) {
+	t.Helper()
+	const ms = time.Millisecond
+	for name, tt := range map[string]struct {
+		p    retry.Policy
+		want []time.Duration
+	}{
+		"nothing is set": {retry.Policy{}, []time.Duration{200 * ms, 400 * ms, 800 * ms, 1600 * ms, 3200 * ms, 6400 * ms, 10_000 * ms}},
+		"MaxDelay":       {retry.Policy{MaxDelay: 300 * ms}, []time.Duration{200 * ms, 300 * ms, 300 * ms}},
+		"a Backoff":      {retry.Policy{Backoff: retry.Linear{Initial: 20_000 * ms}}, []time.Duration{20_000 * ms, 30_000 * ms}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var recorder retrytest.Recorder
+			p := tt.p
+			p.MaxAttempts, p.Jitter = len(tt.want)+1, retry.NoJitter
+			p.Clock, p.Observer = &retrytest.Clock{}, recorder.Observer()
+			p.Budget = &retry.Budget{Reserve: 100}
+			before := p
+			var want []time.Duration
+			for _, call := range append(calls, calls...) {
+				call(t, &p)
+				want = append(want, tt.want...)
+			}
+			recorder.ExpectWaits(t, want...)
+			if !reflect.DeepEqual(before, p) {
+				t.Errorf("the policy was %v, and is %v", before, p)
+			}
+		})
+	}
 }

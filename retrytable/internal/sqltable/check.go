@@ -18,6 +18,8 @@ type Comparison struct {
 
 	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY, and MySQL has no Copy
 
+	unknown bool // PostgreSQL has no statistics of it
+
 	misfits []misfit
 	missing []string // the SQL of parts
 	slow    []string // statements that make indexes, each of them
@@ -52,17 +54,23 @@ func (c *Comparison) Copies() bool { return c.IsThere() && !c.partitioned }
 // those after them that take long, each by itself. If there is no table, they are for one of the user's
 // columns.
 func (c *Comparison) Mends() (quick, slow []string) {
-	if !c.IsThere() {
-		return c.Schema(), nil
-	}
-	if c.Dialect == MySQL { // clauses of one statement, which copies the table once
-		return c.dialect.altering(c.builder, slices.Concat(c.missing, c.slow)), nil
-	}
-	quick, slow = c.dialect.altering(c.builder, c.missing), c.slow
-	if c.Dialect == PostgreSQL && len(quick)+len(slow) > 0 {
+	quick, slow = c.Lacks()
+	if c.IsThere() && c.Dialect == PostgreSQL && (c.unknown || len(quick)+len(slow) > 0) {
 		slow = append(slow, "ANALYZE "+c.table)
 	}
 	return quick, slow
+}
+
+// Lacks are the Mends but for statistics.
+func (c *Comparison) Lacks() (quick, slow []string) {
+	switch {
+	case !c.IsThere():
+		return c.Schema(), nil
+	case c.Dialect == MySQL: // clauses of one statement, which copies the table once
+		return c.dialect.altering(c.builder, slices.Concat(c.missing, c.slow)), nil
+	default:
+		return c.dialect.altering(c.builder, c.missing), c.slow
+	}
 }
 
 func (c *Comparison) misfit(field, name, problem string) { c.lack(field, name, problem, nil) }

@@ -109,10 +109,13 @@ func isValue(arg any) bool {
 	return err == nil
 }
 
+// powerOfTwo is the next power of two, so that there are few statements for numbers from 1 on.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(n-1)) }
+
 // idList is a list of parameters for IDs, after the first few parameters, and the arguments
-// for it. They are padded to a power of two, so that there are few such statements.
+// for it. They are padded, so that there are few such statements.
 func idList(skip int, ids []any) (list string, args []any) {
-	n := 1 << bits.Len(uint(len(ids)-1))
+	n := powerOfTwo(len(ids))
 	parameter := numbered(skip)
 	var all []string
 	for range n {

@@ -17,6 +17,16 @@ const (
 	RFC3339
 )
 
+// RFC3339 with some of these is text in another form.
+const (
+	Spaced   Instants = 0x10 << iota // a space in the place of the T
+	Whole                            // no fraction of a second
+	Zulu                             // Z in the place of +00:00
+	Zoneless                         // no zone, which is UTC
+
+	form = Spaced | Whole | Zulu | Zoneless
+)
+
 var instantsNames = [...]string{"DefaultInstants", "Timestamptz", "UnixMicros", "UnixMillis", "UnixSeconds", "Datetime", "RFC3339"}
 
 // instantSQL is the SQL for instants of one type.
@@ -29,6 +39,36 @@ type instantSQL struct {
 	after  func(micros string) string // this moment and so many microseconds, rounded up
 	of     func(micros string) string // the instant of so many microseconds since 1970, which may be NULL
 	micros func(column string) string // the reverse; NULL if it is infinite
+}
+
+// IsText reports whether instants of the type are text.
+func (i Instants) IsText() bool { return i&^form == RFC3339 }
+
+// kind is the type without the form of its text.
+func (i Instants) kind() Instants {
+	if i.IsText() {
+		return RFC3339
+	}
+	return i
+}
+
+// Layout is how an instant is written as text, with the words for its date, its time and the
+// fraction of its second.
+func (i Instants) Layout(date, time, fraction string) string {
+	between, zone := "T", "+00:00"
+	if i&Spaced != 0 {
+		between = " "
+	}
+	switch {
+	case i&Zulu != 0:
+		zone = "Z"
+	case i&Zoneless != 0:
+		zone = ""
+	}
+	if i&Whole != 0 {
+		fraction = ""
+	}
+	return date + between + time + fraction + zone
 }
 
 // Now is the SQL for the instant of the statement in this type, rounded down.
@@ -45,13 +85,13 @@ func (i Instants) sql(d Dialect) *instantSQL {
 	return d.sql().instants(DefaultInstants)
 }
 
-// Unit is the unit of an integer instant in microseconds.
+// Unit is the unit of an instant that is an integer or text, in microseconds.
 func (i Instants) Unit() int {
-	switch i {
-	case UnixMillis:
-		return 1_000
-	case UnixSeconds:
+	switch {
+	case i == UnixSeconds, i.IsText() && i&Whole != 0:
 		return 1_000_000
+	case i == UnixMillis, i.IsText():
+		return 1_000
 	default:
 		return 1
 	}

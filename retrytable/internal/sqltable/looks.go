@@ -16,6 +16,8 @@ type Tally struct {
 	Word, Kind string
 	N          int
 	More       bool // there may be more than N
+
+	unindexed bool // no index has such rows
 }
 
 // Counts counts the rows. It reads up to most rows of each index, and of the newest rows by
@@ -40,6 +42,7 @@ func (s *Statements) Counts(ctx context.Context, db DB, most int) (all []Tally, 
 		var due, mine bool
 		err := rows.Scan(&part, &word, &due, &kind, &mine, &one.N)
 		one.Status, one.Word, one.Kind = s.StatusOf(word.String, due), word.String, kind.String
+		one.unindexed = one.Status == Done || one.Status == Other || one.Status == Waiting && !due && (b.OrderBy != "" || b.Dialect == MySQL)
 		if read[part] += one.N; mine {
 			found[part] = append(found[part], one)
 		}
@@ -59,7 +62,7 @@ func merged(found [][]Tally, read []int, most int) (all []Tally) {
 	}
 	for part, tallies := range found {
 		for _, one := range tallies {
-			if part == 0 && one.Status != Done && one.Status != Other {
+			if part == 0 && !one.unindexed {
 				continue
 			}
 			one.More = read[part] > most
@@ -274,7 +277,14 @@ func (w window) sql(v *values) string {
 	case w.Status == Running:
 		i = w.sweepIndex()
 	case !w.byID && w.OrderBy != "":
-		return w.soonest(w.claimIndex()) + " UNION ALL " + w.soonest(w.promoteIndex())
+		timed := w.soonest(w.promoteIndex())
+		if w.Status != Waiting { // of which that index has none
+			timed = w.soonest(w.claimIndex()) + " UNION ALL " + timed
+		}
+		if s := w.Statuses; s.Waiting == s.Ready || s.Waiting == s.Dead { // without an instant a row is one of these
+			return timed
+		}
+		return timed + " UNION ALL " + w.untimed(index{condition: w.waiting(), due: w.due})
 	case !w.byID:
 		i = w.claimIndex()
 	}
@@ -295,7 +305,7 @@ func (w window) soonest(i index) string {
 		w.id, from, rows, order, w.size, "soonest"+i.suffix)
 }
 
-// untimed are the rows that have no instant, and that MySQL has in no index: those among the newest rows.
+// untimed are the rows that have no instant, and are in no index: those among the newest rows.
 func (w window) untimed(i index) string {
 	return fmt.Sprintf("SELECT looked_id FROM (SELECT %s AS looked_id, %s FROM %s ORDER BY %s DESC LIMIT %d) AS newest WHERE %s AND (%s) IS NULL",
 		w.id, set(w.status, w.due, w.leaseUntil), w.table, w.id, w.size, i.condition, i.due)

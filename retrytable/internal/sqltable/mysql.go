@@ -147,14 +147,18 @@ func (d mysql) picker(p *picking) (run picker, look string) {
 	if p.from.due != "" {
 		condition = order + " <= " + p.instants.now
 	}
-	look = fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %s", p.id, from, p.conditions(condition), order, someRows)
 	lock := d.lock()
 	if p.waits {
 		lock = strings.Replace(lock, " SKIP LOCKED", "", 1)
 	}
+	ids := func(from string) string {
+		return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %s", p.id, from, p.conditions(condition), order, someRows)
+	}
+	found := func(ids string) mysqlFound { return mysqlFound{d.bind(ids), d.bind(ids + lock)} }
+	look = ids(from)
 	return mysqlPicker{
-		look: d.bind(look),
-		lock: d.bind(look + lock),
+		first: found(look),
+		these: found(ids(p.table)),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
 			p.table, p.assignments, condition, p.id)),
 		read: fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, p.table, p.id),
@@ -183,16 +187,24 @@ func (mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
 
 // mysqlPicker locks rows, updates them and reads them, with a statement for each step.
 type mysqlPicker struct {
-	look, lock query  // of the IDs of the rows
-	update     query  // up to the list of IDs
-	read       string // up to the list of IDs
+	first  mysqlFound // of the index
+	these  mysqlFound // those with some IDs: the index has others before them
+	update query      // up to the list of IDs
+	read   string     // up to the list of IDs
 }
+
+// mysqlFound are queries of the IDs of rows.
+type mysqlFound struct{ look, lock query }
 
 // pick begins a transaction only if it sees rows to pick, and then picks no more than it saw:
 // a statement also locks the next row after its last one.
 func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(*sql.Rows) error) error {
+	found := m.first
+	if some.these() {
+		found = m.these
+	}
 	if _, ok := db.(beginner); ok {
-		sql, args := some.of(m.look)
+		sql, args := some.of(found.look)
 		seen, err := some.table.ids(ctx, db, sql, args...)
 		if err != nil || len(seen) == 0 {
 			return err
@@ -200,7 +212,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 		some.N = len(seen)
 	}
 	return InTx(ctx, db, func(db DB) error {
-		sql, args := some.of(m.lock)
+		sql, args := some.of(found.lock)
 		ids, err := some.table.ids(ctx, db, sql, args...)
 		if err != nil || len(ids) == 0 {
 			return err

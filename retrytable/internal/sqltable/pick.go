@@ -40,6 +40,9 @@ type Some struct {
 	But []Owner // none of these
 }
 
+// these reports whether only rows with some IDs are taken.
+func (s Some) these() bool { return len(s.IDs) > 0 && !s.None }
+
 // Owner is whom rows belong to: those with one kind, or with one key.
 type Owner struct {
 	Key  bool   // a value of Columns.Key; else of Columns.Kind
@@ -82,6 +85,8 @@ const (
 	manyRows  = "/*retrytable: many*/"     // as many, or mostMerged if that is more
 	moreRows  = "/*retrytable: n + more*/" // as many and mostLocked
 	theseRows = "/*retrytable: these*/"    // the conditions of the IDs and the owners
+	exactRows = "/*retrytable: exactly*/"  // a parameter with how many rows; the others are rounded up then
+	firstByID = "/*retrytable: by ID*/"    // the ID and a comma, if all rows of the IDs are wanted
 )
 
 // mostMerged is how many retries a claim looks at, if it claims fewer: so many have their
@@ -120,9 +125,18 @@ func (r narrowing) of(q query) (sql string, args []any) {
 			add(column, " IN ", []any{r.Of.Name})
 		}
 	}
+	n := r.N
+	if strings.Contains(q.sql, exactRows) {
+		args = slices.Concat(args, []any{int64(n)})
+		n = powerOfTwo(n)
+	}
+	first := ""
+	if r.these() && len(r.IDs) <= r.N { // the index of their order has others before them
+		first = r.id + ", "
+	}
 	return strings.NewReplacer(
-		someRows, strconv.Itoa(r.N), manyRows, strconv.Itoa(max(r.N, mostMerged)), moreRows, strconv.Itoa(r.N+mostLocked),
-		theseRows, conditions.String(),
+		firstByID, first, someRows, strconv.Itoa(n), manyRows, strconv.Itoa(max(n, mostMerged)), moreRows, strconv.Itoa(n+mostLocked),
+		theseRows, conditions.String(), exactRows, "$"+strconv.Itoa(len(args)),
 	).Replace(q.sql), args
 }
 
@@ -182,8 +196,8 @@ func (p *picking) look() string {
 
 // selection is a query of the IDs in the index, in its order.
 func (p *picking) selection() string {
-	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s LIMIT %s",
-		p.id, p.table, p.conditions(p.from.passed(p.builder)), cmp.Or(p.from.due, p.from.by), someRows)
+	return fmt.Sprintf("SELECT %s AS picked_id FROM %s WHERE %s ORDER BY %s%s LIMIT %s",
+		p.id, p.table, p.conditions(p.from.passed(p.builder)), firstByID, cmp.Or(p.from.due, p.from.by), someRows)
 }
 
 // conditions are those of an index and of the user.

@@ -100,24 +100,27 @@ func (postgres) indexName(table, suffix string) string {
 }
 
 // picker finds the rows in a common table expression. Below IN, the planner might search for
-// them more than once, and lock more rows than it updates. The number of rows is no parameter:
-// with a generic plan, PostgreSQL expects a tenth of the table, and sorts it.
+// them more than once, and lock more rows than it updates. The number of rows is a parameter only
+// outside of a query with a rounded number: with a parameter alone, PostgreSQL expects a tenth of
+// the table, and sorts it. It locks the rows one by one, and only those that are wanted.
 //
 // A claim that merges locks new rows in the order of their index, so that it finds some if
 // others lock the first ones. It sorts the retries before it locks some of them.
 func (d postgres) picker(p *picking) (run picker, look string) {
-	lock := d.lock() + ")"
-	if p.waits {
-		lock = strings.Replace(lock, " SKIP LOCKED", "", 1)
+	locked := func(selection string) string {
+		if p.waits {
+			return "(" + selection + strings.TrimSuffix(d.lock(), " SKIP LOCKED") + ")"
+		}
+		return "(SELECT picked_id FROM (" + selection + d.lock() + ") AS each LIMIT " + exactRows + ")"
 	}
-	picked := "WITH picked AS MATERIALIZED (" + p.selection() + lock
+	picked := "WITH picked AS MATERIALIZED " + locked(p.selection())
 	if p.merges() {
 		waiting := p.promoteIndex()
 		either := p.conditions("(" + p.from.condition + " OR " + waiting.passed(p.builder) + ")")
-		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED (%s%s, picked AS MATERIALIZED (SELECT %s AS picked_id FROM %s"+
-			" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s%s",
-			p.selection(), lock, p.id, p.table,
-			p.id, p.retries(), either, p.OrderBy, someRows, lock)
+		picked = fmt.Sprintf("WITH fresh AS MATERIALIZED %s, picked AS MATERIALIZED %s",
+			locked(p.selection()), locked(fmt.Sprintf("SELECT %s AS picked_id FROM %s"+
+				" WHERE %s = ANY (ARRAY(SELECT picked_id FROM fresh UNION ALL (%s))) AND %s ORDER BY %s LIMIT %s",
+				p.id, p.table, p.id, p.retries(), either, p.OrderBy, someRows)))
 	}
 	return d.bind(fmt.Sprintf("%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 		picked, p.table, p.assignments, p.id, p.returning)), p.look()
@@ -148,15 +151,16 @@ func (d postgres) grouper(b *builder, u *Update, assignments assignments) groupe
 // that differs between the rows. It returns the places in the arrays of the rows it has changed.
 //
 // Arrays are sent as text, so that every driver can send them. PostgreSQL finds the type of
-// the IDs from an empty array of the column. The condition of the leases is one for which no
-// index is used: the planner takes the index of the leases for nearly empty, and would read
-// it anew for each row of the group.
+// the IDs from an empty array of the column. The planner does not see how long an array of a
+// subquery is: for a short one it would make a plan each time. The condition of the leases is one
+// for which no index is used: the planner takes the index of the leases for nearly empty, and
+// would read it anew for each row of the group.
 func (d postgres) group(b *builder, u *Update, assignments assignments) string {
 	parameter := numbered(0)
 	columns := []string{"given_id", "given_fence"}
 	arrays := []string{
-		"coalesce(" + parameter() + ", (SELECT array_agg(" + b.id + ") FROM " + b.table + " WHERE false))",
-		parameter() + "::bigint[]",
+		"(SELECT coalesce(" + parameter() + ", (SELECT array_agg(" + b.id + ") FROM " + b.table + " WHERE false)))",
+		"(SELECT " + parameter() + "::bigint[])",
 	}
 	n := 0
 	changes := assignments(func() string {
@@ -164,11 +168,11 @@ func (d postgres) group(b *builder, u *Update, assignments assignments) string {
 			return parameter()
 		}
 		column := "given_" + strconv.Itoa(n)
-		columns, arrays = append(columns, column), append(arrays, parameter()+"::bigint[]")
+		columns, arrays = append(columns, column), append(arrays, "(SELECT "+parameter()+"::bigint[])")
 		return column
 	})
 	for i := len(arrays) - u.texts; i < len(arrays); i++ {
-		arrays[i] = strings.TrimSuffix(arrays[i], "bigint[]") + "text[]"
+		arrays[i] = strings.TrimSuffix(arrays[i], "bigint[])") + "text[])"
 	}
 	_, name := b.schemaAndName()
 	return fmt.Sprintf("WITH held AS MATERIALIZED (SELECT %s AS held_id, given.*"+
@@ -256,12 +260,18 @@ const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attn
 	CASE WHEN a.atttypid = 'varchar'::regtype THEN a.atttypmod - 4 ELSE -1 END
 	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
 
-const postgresPartitioned = `SELECT relkind = 'p' FROM pg_class WHERE oid = to_regclass($1)`
+// A table without statistics is one whose migration was killed before the last statement. In a small
+// one, that does not matter.
+const postgresPartitioned = `SELECT relkind = 'p', relkind <> 'p' AND reltuples > 1000 AND NOT row_security_active(c.oid) AND NOT EXISTS (
+	SELECT FROM pg_stats s WHERE s.schemaname = (SELECT nspname FROM pg_namespace WHERE oid = relnamespace) AND s.tablename = relname AND s.attname = $2)
+	AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $2 AND a.attstattarget = 0)
+	FROM pg_class c WHERE oid = to_regclass($1)`
 
-// The triggers are among the indexes.
-const postgresIndexes = `SELECT c.relname, i.indexrelid::regclass::text, i.indisvalid
+// The triggers are among the indexes, with the bodies of their functions.
+const postgresIndexes = `SELECT c.relname::text, i.indexrelid::regclass::text, i.indisvalid
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)
-	UNION ALL SELECT tgname, '', true FROM pg_trigger WHERE tgrelid = to_regclass($1) AND NOT tgisinternal`
+	UNION ALL SELECT tgname || ':' || prosrc, '', true FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
+	WHERE tgrelid = to_regclass($1) AND NOT tgisinternal`
 
 func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
 	err := each(ctx, db, func(rows *sql.Rows) error {
@@ -286,7 +296,7 @@ func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
 	if err != nil {
 		return err
 	}
-	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&c.partitioned) }, postgresPartitioned, c.table)
+	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&c.partitioned, &c.unknown) }, postgresPartitioned, c.table, c.Columns.Status)
 	if err != nil {
 		return err
 	}

@@ -38,11 +38,11 @@ func (sqlite) exactText(column string) string { return "coalesce(" + column + " 
 func (d sqlite) clock() string { return d.millis("'now'") + " * 1000" }
 
 func (d sqlite) instants(as Instants) *instantSQL {
-	switch as {
+	switch as.kind() {
 	case DefaultInstants, UnixMicros, UnixMillis, UnixSeconds:
 		return integers("INTEGER", d.clock(), d.clock(), "/", as)
 	case RFC3339:
-		return d.text()
+		return d.text(as)
 	default:
 		return nil
 	}
@@ -54,19 +54,24 @@ func (sqlite) millis(instant string) string {
 }
 
 // text is the SQL for instants that are text. They are compared as what they mean, because
-// others may write them in other forms.
-func (d sqlite) text() *instantSQL {
-	format := func(millis string) string {
-		return "strftime('%Y-%m-%dT%H:%M:%f+00:00', (" + millis + ") / 1000.0, 'unixepoch')"
+// others may write them in other forms. strftime cuts off what is less than a second or a millisecond.
+func (d sqlite) text(as Instants) *instantSQL {
+	seconds := "%H:%M:%S"
+	if as&Whole == 0 {
+		seconds = "%H:%M:%f"
 	}
+	format := func(millis string) string {
+		return "strftime('" + as.Layout("%Y-%m-%d", seconds, "") + "', (" + millis + ") / 1000.0, 'unixepoch')"
+	}
+	up := func(micros string) string { return fmt.Sprintf("(%s + %d) / 1000", micros, as.Unit()-1) }
 	return &instantSQL{
 		column: "TEXT",
 		now:    format(d.millis("'now'")),
 		moment: d.millis("'now'"),
 		key:    d.millis,
 		always: "0",
-		after:  func(micros string) string { return format(d.millis("'now'") + " + (" + micros + " + 999) / 1000") },
-		of:     func(micros string) string { return format("(" + micros + " + 999) / 1000") },
+		after:  func(micros string) string { return format(up(d.clock() + " + " + micros)) },
+		of:     func(micros string) string { return format(up(micros)) },
 		micros: func(column string) string { return d.millis(column) + " * 1000" },
 	}
 }

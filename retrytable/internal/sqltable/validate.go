@@ -39,10 +39,10 @@ func (t *Table) validateFields(p *Problems) {
 		p.Add("Name", t.Name, "must not contain a zero byte")
 	}
 	switch {
-	case int(t.Instants) >= len(instantsNames):
+	case int(t.Instants.kind()) >= len(instantsNames):
 		p.Add("Instants", uint8(t.Instants), "unknown")
 	case int(t.Dialect) < len(dialects) && t.Dialect.sql().instants(t.Instants) == nil:
-		p.Add("Instants", instantsNames[t.Instants], dialectNames[t.Dialect]+" has no such type")
+		p.Add("Instants", instantsNames[t.Instants.kind()], dialectNames[t.Dialect]+" has no such type")
 	}
 	if t.Notify != "" && (t.Dialect != PostgreSQL || len(t.Notify) > longestChannel || strings.ContainsRune(t.Notify, 0)) {
 		p.Add("Notify", t.Notify, "must be a channel of PostgreSQL, of up to 63 bytes, or empty")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -145,4 +146,12 @@ func aCommand(_ *cobra.Command, args []string) error {
 		return errors.New("the command is empty: is a variable not set?")
 	}
 	return nil
+}
+
+// version returns the version of the module, as "go install" knows it.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "unknown"
 }

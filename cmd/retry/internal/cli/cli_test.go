@@ -1,10 +1,13 @@
 package cli_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -87,7 +90,7 @@ func counting(script string) []string {
 // TestExitCodes is the contract.
 func TestExitCodes(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name string
 		args []string
 		code int
@@ -130,8 +133,7 @@ func TestExitCodes(t *testing.T) {
 		{"simple profile", append([]string{"--profile", "simple"}, counting("exit 2")...), 2, 1},
 		{"profile by name", []string{"-n", "2", "--", "./curl"}, 22, 1},
 		{"profile by name, switched off", []string{"-n", "2", "--profile", "default", "--", "./curl"}, 22, 2},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			cmd := command(t, quick(tt.args...)...)
@@ -151,7 +153,7 @@ func TestExitCodes(t *testing.T) {
 
 func TestWrongUse(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		args string
 		want string
 	}{
@@ -184,8 +186,7 @@ func TestWrongUse(t *testing.T) {
 		{"plan - x", "--policy-name x: stdin has one policy, and no names"},
 		{"plan -", "stdin:1:1: policy: null: must be an object"},
 		{"storm --clients 0", "--clients: 0: must be from 1 to 100000"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
 			input := ""
@@ -325,4 +326,89 @@ COMP_WORDS=("$0" git sta) COMP_CWORD=2; __start_retry`, os.Args[0])
 	cmd.Env = append(os.Environ(), asRetry+"=1")
 	got := finish(t, cmd)
 	assert.Equal(t, "offset 5\noffset 1\n", got.stdout, got.stderr)
+}
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                         "",
+		`a "b" \n é 世 `:            `a "b" \n é 世 `,
+		"\x1b[31m\a\r\n::error\t":  `\x1b[31m\a\r\n::error\t`,
+		"\u009b31m \u202e \u2028 ": `\u009b31m \u202e \u2028 `,
+		"\xff\ufffd":               `\xff` + "\ufffd",
+	} {
+		assert.Equal(t, want, cli.Plain(text))
+	}
+}
+
+// TestArgumentsAreShownEscaped: neither a terminal nor a CI obeys what an argument has.
+func TestArgumentsAreShownEscaped(t *testing.T) {
+	t.Parallel()
+	const bad = "x\x1b[31m\n::error::x\u009b"
+	for _, args := range [][]string{
+		{bad},
+		{"--" + bad, "--", "true"},
+		{"-" + bad, "--", "true"},
+		{"-b", bad, "--", "true"},
+		{"--on-exit", bad, "--", "true"},
+		{"-p", bad, "--", "true"},
+		{"--policy-name", bad, "--", "true"},
+		{"--", bad},
+		{"--", "./" + bad},
+		{"--log", "json", "--", "./" + bad},
+		{"completion", bad},
+		{"plan", bad},
+		{"why", bad},
+		{"why", "503", "-H", bad},
+		{"why", "--exit", bad},
+		{"check", bad},
+		{"storm", bad},
+		{"playground", bad},
+	} {
+		got := run(t, "", args...)
+		assert.NotZero(t, got.code)
+		assert.Empty(t, got.stdout)
+		for _, character := range []string{"\x1b", "\n::", "\u009b"} {
+			assert.NotContains(t, got.stderr, character, "%q", args)
+		}
+		assert.Contains(t, strings.ReplaceAll(got.stderr, `\\`, `\`), `x\x1b[31m\n::error`, "%q", args)
+	}
+}
+
+// TestPlayground: the command shows the page, and answers what it asks.
+func TestPlayground(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, "playground", "--listen", "127.0.0.1:0")
+	stdout, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	defer func() {
+		assert.NoError(t, cmd.Process.Kill())
+		assert.Error(t, cmd.Wait())
+	}()
+	address, err := bufio.NewReader(stdout).ReadString('\n')
+	require.NoError(t, err)
+	address = strings.TrimSpace(address)
+
+	send := func(method, path, body string) string {
+		r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
+		text, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		return string(text)
+	}
+	assert.Contains(t, send(http.MethodGet, "/", ""), "<title>retry: playground</title>")
+	for _, file := range []string{"/style.css", "/app.js", "/pictures.js", "/library.js", "/vendor/uPlot.iife.min.js", "/vendor/js-yaml.umd.min.js"} {
+		assert.NotEmpty(t, send(http.MethodGet, file, ""))
+	}
+	assert.Contains(t, send(http.MethodPost, "/ask", `["plan", "{\"max_attempts\": 2}"]`), `"text":"2 attempts`)
+
+	got := run(t, "", "playground", "--listen", strings.TrimPrefix(address, "http://"))
+	assert.Equal(t, 125, got.code)
+	assert.Contains(t, got.stderr, "address already in use")
+	assert.Equal(t, 125, run(t, "", "playground", "x").code)
 }

@@ -6,6 +6,8 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,7 +50,7 @@ func TestPolicyOfAFile(t *testing.T) {
 		"tabs.json":   "{\n\t\"max_attempts\": 2,\n\t\"backoff\": {\"constant\": \"1ms\"}\n}",
 		"broken.yaml": "max_attempts: 0\n",
 	}
-	tests := []struct {
+	for _, tt := range []struct {
 		args string
 		runs int
 		says string
@@ -62,8 +64,7 @@ func TestPolicyOfAFile(t *testing.T) {
 		{"-p named.yaml --policy-name serch", 0, `unknown policy "serch": must be one of "default", "deliver", "search"`},
 		{"-p one.yaml --policy-name x", 0, "one.yaml has one policy, and no names"},
 		{"-p broken.yaml", 0, "broken.yaml:1:1: max_attempts: 0: must be at least 1; leave it out for the default"},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.args, func(t *testing.T) {
 			t.Parallel()
 			got := in(t, files, append(strings.Fields(tt.args), "--", "sh", "-c", "echo run; exit 9")...)
@@ -378,4 +379,32 @@ func TestTextsFromStrangers(t *testing.T) {
 	missing := finish(t, command(t, "check", bad))
 	assert.NotContains(t, missing.stderr, "\x1b")
 	assert.NotContains(t, missing.stderr, "\n::")
+}
+
+// Behind a limit, jobs that share a Quota are refused far less often than those that do not.
+func TestPlanBacklog(t *testing.T) {
+	t.Parallel()
+	got := run(t, "", "plan", "-n", "2", "--limit", "20/1s", "--backlog", "300")
+	assert.Contains(t, got.stdout, "Behind a limit of 20 requests in 1s, 300 jobs, 100 at a time:")
+	rows := regexp.MustCompile(`(?m)^(each waits by its own hint|they share a Quota) +(\d+) +\d+.*s$`).FindAllStringSubmatch(got.stdout, -1)
+	require.Len(t, rows, 2, got.stdout)
+	alone, err := strconv.Atoi(rows[0][2])
+	require.NoError(t, err)
+	shared, err := strconv.Atoi(rows[1][2])
+	require.NoError(t, err)
+	assert.Greater(t, alone, 10*shared)
+	assert.NotContains(t, run(t, "", "plan", "-n", "2").stdout, "Behind a limit")
+	for _, args := range [][]string{
+		{"--limit", "20"},
+		{"--limit", "0/1s"},
+		{"--limit", "20/0s"},
+		{"--limit", "x/1s"},
+		{"--limit", "/"},
+		{"--limit", "20/1s", "--backlog", "0"},
+		{"--limit", "20/1s", "--backlog", "1000000"},
+	} {
+		got := run(t, "", append([]string{"plan"}, args...)...)
+		assert.Equal(t, 125, got.code, args)
+		assert.Contains(t, got.stderr, args[len(args)-1])
+	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"math"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/pace/scene"
+	"github.com/seed-5ff3c98e/retry/internal/storm/compare"
 )
 
 // plan shows what a policy will do.
@@ -239,4 +242,87 @@ func add(a, b time.Duration) time.Duration {
 		return sum
 	}
 	return math.MaxInt64
+}
+
+// backlog is many jobs that come at once, behind a limit that they do not know.
+type backlog struct {
+	limit limit
+	jobs  int
+}
+
+// limit is how many requests a server takes in each window of time.
+type limit struct {
+	n      int
+	window time.Duration
+}
+
+const mostJobs = 10_000
+
+// String returns what parseLimit reads.
+func (l limit) String() string { return fmt.Sprintf("%d/%v", l.n, l.window) }
+
+func parseLimit(text string) (l limit, err error) {
+	n, window, _ := strings.Cut(text, "/")
+	if l.n, err = strconv.Atoi(n); err == nil && window != "" {
+		l.window, err = parseDuration(window)
+	}
+	if err != nil || l.n < 1 || l.window <= 0 {
+		return limit{}, errors.New("must be requests and the time that they are for, such as 50/2s")
+	}
+	return l, nil
+}
+
+func parseJobs(text string) (int, error) {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > mostJobs {
+		return 0, fmt.Errorf("must be a number from 1 to %d", mostJobs)
+	}
+	return n, nil
+}
+
+// print shows what becomes of the jobs, by a simulation: each alone, and behind a Quota.
+func (b *backlog) print(w io.Writer, takes time.Duration) error {
+	fmt.Fprintf(w, "\nBehind a limit of %d requests in %v, %d jobs, %d at a time:\n\n", b.limit.n, b.limit.window, b.jobs, scene.Places)
+	t := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	fmt.Fprintln(t, "\trefused\ttake")
+	for _, way := range scene.Backlog(b.limit.n, b.limit.window, b.jobs, takes) {
+		fmt.Fprintf(t, "%s\t%d\t%v\n", way.Name, way.Refused, round(way.Took))
+	}
+	return t.Flush()
+}
+
+func stormCommand() *cobra.Command {
+	o := compare.New()
+	c := &cobra.Command{
+		Use:   "storm [flags] [FILE [NAME]]",
+		Short: "Simulate what a policy does to a service in trouble",
+		Long: `Storm simulates clients of a service with a queue, a fault in it, and a policy with
+its budget, beside no retries and beside three attempts without a budget. The policy
+is read from a file, JSON or YAML, or - for standard input; without one it is
+` + o.Policy.String() + `.
+The same flags and the same policy give the same result on the same architecture.`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				policy, err := policyFromFile(args[0], append(args, "")[1])
+				if err != nil {
+					return err
+				}
+				o.Policy = *policy
+			}
+			if err := o.Check("--"); err != nil {
+				return err
+			}
+			compared, results, err := o.Run()
+			if err != nil {
+				return err
+			}
+			return o.Report(os.Stdout, compared, results)
+		},
+	}
+	flags := flag.NewFlagSet("storm", flag.ContinueOnError)
+	o.Flags(flags)
+	c.Flags().SortFlags = false
+	c.Flags().AddGoFlagSet(flags)
+	return c
 }

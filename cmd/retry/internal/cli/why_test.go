@@ -10,7 +10,7 @@ import (
 
 func TestWhy(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name  string
 		args  []string
 		stdin string
@@ -59,9 +59,17 @@ func TestWhy(t *testing.T) {
 		{"a category", []string{"tls_cert"}, "", []string{"a certificate is not valid", `if v.Category == "tls_cert"`, "docs/why.md#categories"}},
 		{"two things of one name", []string{"timeout"}, "", []string{"policy.Timeout = time.Hour", "\n\ntimeout\n", "retryable"}},
 		{"a check", []string{"lastsleep"}, "", []string{"a wait after the last attempt", "docs/retryvet.md#lastsleep"}},
+		{"a failure that was cut off", []string{"failed after 3 attempts (timed out): no; attempt 3 was cut off: context deadline exceeded"}, "", []string{"stop       timeout\n"}},
+		{"a status in other words", []string{"unexpected status code: 502"}, "", []string{"502 Bad Gateway\n"}},
+		{"an error of MySQL", []string{"Error 1213 (40001): Deadlock found"}, "", []string{"mysql_1213", "retryable"}},
+		{"a text of PostgreSQL", []string{"pq: deadlock detected"}, "", []string{"sql_40P01"}},
+		{"a text of gRPC", []string{"rpc error: code = Unavailable desc = no"}, "", []string{"grpc_unavailable"}},
+		{"a reply of SMTP", []string{"421 4.7.0 Try again later"}, "", []string{"reply_421", "retryable"}},
+		{"a code of a service", []string{"ThrottlingException"}, "", []string{"rate_limited", "aws_ThrottlingException"}},
+		{"a category of database/sql", []string{"sql_no_rows"}, "", []string{"sql.ErrNoRows", "final"}},
+		{"a line of JSON", []string{`{"stop":"budget","category":"http_503"}`}, "", []string{"stop       budget\n", "503 Service Unavailable\n"}},
 		{"an error without a reason", []string{"failed after 3 attempts: no"}, "", []string{"stop       attempts\n"}},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			got := run(t, tt.stdin, append([]string{"why"}, tt.args...)...)
@@ -85,7 +93,7 @@ func TestWhyInDocument(t *testing.T) {
 
 func TestWhyRefuses(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		args []string
 		want string
 	}{
@@ -99,8 +107,7 @@ func TestWhyRefuses(t *testing.T) {
 		{[]string{"503", "-H", "Retry-After"}, "must be a header like 'Retry-After: 120'"},
 		{[]string{"io.EOF", "-H", "Retry-After: 1"}, "--header: needs an HTTP status"},
 		{[]string{"503", "-n", "0"}, "max_attempts: 0: must be at least 1"},
-	}
-	for _, tt := range tests {
+	} {
 		got := run(t, "", append([]string{"why"}, tt.args...)...)
 		assert.Equal(t, 125, got.code, tt.args)
 		assert.Empty(t, got.stdout, tt.args)

@@ -133,7 +133,7 @@ func (a *Answer) see(heading string) { a.add("more", "%s#%s", page, heading) }
 func Status(status int, header http.Header, p *retry.Policy) *Answer {
 	a := &Answer{About: strings.TrimSpace(strconv.Itoa(status) + " " + http.StatusText(status)), response: true}
 	if status < http.StatusBadRequest {
-		a.add("class", "none: a status below 400 is no failure")
+		a.add("class", "none: a status below 400 is no failure; an exit code is --exit %d", status)
 		a.code(retryStatus(status))
 		a.see("http-responses")
 		return a
@@ -230,7 +230,7 @@ func SQLState(code string, p *retry.Policy) *Answer {
 // Type answers about a type that nothing is known of.
 func Type(name string, p *retry.Policy) *Answer {
 	a := &Answer{About: clean(name)}
-	a.add("class", "not known by name; an error is asked for its methods (Retryable, RetryAfter, HTTPStatusCode, SQLState, Timeout, …)")
+	a.add("class", "not known by name; if it is an error, it is asked for its methods (Retryable, RetryAfter, HTTPStatusCode, SQLState, Timeout, …)")
 	a.add("", "and its field StatusCode; if none of these says anything, it is unknown: retried")
 	a.outcome("Execute", p, retry.Verdict{}, false)
 	a.add("Transport", "retried if the request is idempotent and the error is not net/http's own; otherwise final")
@@ -274,7 +274,7 @@ func about(n named, p *retry.Policy) *Answer {
 		a.add("note", "if your own context has ended, the call stops before it looks at the error")
 	}
 	if v.Category == "gave_up" {
-		a.code("policy.Classifier = retry.ThroughGiveUp // to ask the error beneath it")
+		a.code("policy.Classifier = retry.On(retry.Retryable, retry.StopAttempts) // if their attempts may multiply")
 		a.add("note", "to a stored job, what was given up counts: a job outlives a policy inside it")
 	}
 	a.see("errors")

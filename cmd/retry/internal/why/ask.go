@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"net/http"
 	"net/textproto"
 	"regexp"
@@ -53,26 +54,36 @@ func (q *Question) word(name string) []*Answer {
 	if n, ok := findName(name); ok {
 		return append(all, about(n, q.Policy))
 	}
-	if a := shaped(name); a != nil {
-		return append(all, a)
+	for _, a := range []*Answer{ofSentinel(name), shaped(name)} {
+		if a != nil {
+			return append(all, a)
+		}
 	}
 	if isSQLState.MatchString(name) && strings.ContainsAny(name, "0123456789") {
 		return append(all, SQLState(name, q.Policy))
+	}
+	all = append(all, q.ofNumber(name)...)
+	if a := q.ofService(name); a != nil && len(all) == 0 {
+		return []*Answer{a}
 	}
 	return all
 }
 
 var (
 	isSQLState = regexp.MustCompile(`^[0-9A-Z]{5}$`)
-	sqlStateIn = regexp.MustCompile(`\bSQLSTATE[ :=]+([0-9A-Z]{5})\b`)
+	sqlStateIn = regexp.MustCompile(`(?i)\bSQLSTATE[ :=]+([0-9A-Z]{5})\b|\b([0-9]{2}P[0-9]{2})\b`)
 	exitIn     = regexp.MustCompile(`\bexit(?:ed with)? (?:status|code) ([0-9]{1,3})\b`)
-	wordIn     = regexp.MustCompile(`[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|\(([a-z]+)\)|\b(?:category|class|stop|event)=\w+`)
+	wordIn     = regexp.MustCompile(`\(([a-z]+)\)|\b(?:category|class|stop|event|outcome)"?[=:] ?"?(\w+)|(\bretry\.Stop\w+|` +
+		`[A-Za-z][A-Za-z0-9]*(?:_[A-Za-z0-9]+)+|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b)`)
 )
 
 // failure answers about the failure in a text. Its end says more than its beginning.
 func (q *Question) failure(text string, stopped bool) []*Answer {
 	if m := sqlStateIn.FindStringSubmatch(text); m != nil {
-		return []*Answer{SQLState(m[1], q.Policy)}
+		return []*Answer{SQLState(strings.ToUpper(cmp.Or(m[1:]...)), q.Policy)}
+	}
+	if all := q.pasted(text); len(all) > 0 {
+		return all
 	}
 	if status, ok := statusIn(text); ok {
 		return []*Answer{Status(status, q.Header, q.HTTP)}
@@ -92,15 +103,14 @@ func (q *Question) failure(text string, stopped bool) []*Answer {
 	}
 	var all []*Answer
 	for _, m := range wordIn.FindAllStringSubmatch(text, -1) {
-		name := m[0][strings.LastIndexByte(m[0], '=')+1:]
-		if m[1] != "" {
-			name = m[1]
-		}
-		for _, a := range q.word(name) {
+		for _, a := range q.word(cmp.Or(m[1:]...)) {
 			if !slices.ContainsFunc(all, func(b *Answer) bool { return a.About == b.About }) {
 				all = append(all, a)
 			}
 		}
+	}
+	if a := q.asStandardError(text); len(all) == 0 && !stopped && a != nil {
+		return []*Answer{a}
 	}
 	return all
 }
@@ -153,6 +163,9 @@ func statusIn(text string) (int, bool) {
 			return status, true
 		}
 	}
+	if m := statusWords.FindStringSubmatch(text); m != nil {
+		return wholeStatus(cmp.Or(m[1:]...))
+	}
 	return 0, false
 }
 
@@ -167,9 +180,17 @@ func stopOf(name string) (stop, bool) {
 	return stop{}, false
 }
 
+// gaveUp is what an Error says first, and its reason.
+var gaveUp = regexp.MustCompile(`failed after [0-9]+ attempts?( \([^)]*\))?`)
+
 // stopIn returns the reason whose text is in another.
 func stopIn(text string) (stop, bool) {
 	text = strings.ToLower(text)
+	if m := gaveUp.FindStringSubmatch(text); m != nil {
+		if text = m[1]; text == "" {
+			return stops[0], true
+		}
+	}
 	for _, s := range stops {
 		if strings.Contains(text, "gave up ("+s.reason.Error()+")") {
 			return s, true
@@ -181,9 +202,6 @@ func stopIn(text string) (stop, bool) {
 				return s, true
 			}
 		}
-	}
-	if strings.Contains(text, "failed after") { // and no reason
-		return stops[0], true
 	}
 	return stop{}, false
 }

@@ -235,8 +235,8 @@ func categoryTable() string {
 func wordTable() string {
 	b := table("Word", "It is", "It means")
 	for _, v := range vocabulary {
-		if v.kind == "retryvet" {
-			continue // docs/retryvet.md has them
+		if v.kind == "retryvet" || v.kind == "status" {
+			continue // other pages have them
 		}
 		for _, w := range v.words {
 			row(b, "`"+w.name+"`", v.kind, w.means)

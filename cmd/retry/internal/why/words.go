@@ -61,7 +61,7 @@ var categories = []word{
 	{"no_socket", again, "the system has no socket or port left"},
 	{"not_found", never, "a file, a row or a thing is not there"},
 	{"not_ready", again, "it is not ready yet"},
-	{"not_started", "pending", "what the attempt needs could not be read: see retry.MarkNotStarted"},
+	{"not_started", "pending", "what the attempt needs could not be read: see retryjob.MarkNotStarted"},
 	{"ownershiplost", never, "another consumer has the partition"},
 	{"panic", never, "the function panicked"},
 	{"permanent", never, "a method of the error says that no retry helps"},
@@ -180,6 +180,13 @@ var vocabulary = []struct {
 		{"handed", "", "the job is handed back without a result: its worker stops, or has lost it"},
 		{"refused", "", "the attempt could not start, or the `Quota` has no turn yet; the job comes again"},
 	}},
+	{"status", []word{
+		{"ready", "", "a stored job waits to be run"},
+		{"waiting", "", "a stored job waits for its retry"},
+		{"running", "", "a worker has the job, until its lease runs out"},
+		{"dead", "", "a stored job was given up; `Table.TryAgain` tries it again"},
+		{"other", "", "the row has a word that is none of the `Statuses`"},
+	}},
 	{"stop", []word{{"none", "", "the call was not given up"}}},
 	{"retryvet", []word{
 		{"overflow", "", "`1 << n` overflows before the cap"},
@@ -218,7 +225,7 @@ var texts = []struct{ text, means, code string }{
 		"retry: fn is nil", "there is nothing to call", "err = policy.Execute(ctx, func(context.Context) error { return nil })",
 	},
 	{
-		"retry: the turn of the job has not come", "a `Quota` holds the stored job, which comes again", "policy.Quota = nil // without the quota",
+		"retry: the turn has not come", "a `Quota` holds the stored job, which comes again", "policy.Quota = nil // without the quota",
 	},
 	{
 		"panic: ", "the function of a job panicked; such an error is Final", "",
@@ -235,6 +242,28 @@ var texts = []struct{ text, means, code string }{
 	{"retrytable: lease lost", "another worker has the job, or its lease ran out", "table.Lease = 5 * time.Minute"},
 	{"retrytable: the table does not fit", "the text has every misfit, and the SQL that mends it", ""},
 	{"retryhttp: Base returned neither", "the `Base` of the Transport has a fault", ""},
+	{"retryhttp: the content cannot be continued", "`Download` has to begin anew", ""},
+}
+
+// sentinels are the errors with some of these texts.
+var sentinels = map[string]string{
+	"retrypgx.ErrCommitUnknown": "the outcome of the commit is unknown",
+	"retrypolicies.ErrUnknown":  "retrypolicies: unknown policy",
+	"retrypool.ErrClosed":       "retrypool: closed",
+	"retrypool.ErrFull":         "retrypool: queue is full",
+	"retrysql.ErrCommitUnknown": "the outcome of the commit is unknown",
+	"retrytable.ErrLeaseLost":   "retrytable: lease lost",
+	"retrytable.ErrTable":       "retrytable: the table does not fit",
+}
+
+// ofSentinel answers about a variable of this library, or returns nil.
+func ofSentinel(name string) *Answer {
+	for sentinel, text := range sentinels {
+		if same(clean(name), sentinel) {
+			return ofText(text)
+		}
+	}
+	return nil
 }
 
 // packages is the beginning of an error of this library.
@@ -274,7 +303,7 @@ func category(c word, name string) *Answer {
 	case name == "commit_unknown":
 		a.code("options.Idempotent = true // if the transaction may run twice")
 	case name == "gave_up":
-		a.code("policy.Classifier = retry.ThroughGiveUp // to ask the error beneath it")
+		a.code("policy.Classifier = retry.On(retry.Retryable, retry.StopAttempts) // if their attempts may multiply")
 	case c.class == never:
 		a.code(retryIt(name))
 	default:
@@ -307,6 +336,13 @@ func familyAnswers(name string, p *retry.Policy) []*Answer {
 			if len(code) == len("40001") {
 				return []*Answer{SQLState(code, p)}
 			}
+			if n, ok := findName(sqlNames[code]); ok {
+				return []*Answer{about(n, p)}
+			}
+		case "signal_":
+			if n := signals[code]; n > 0 {
+				return []*Answer{Exit(n, "", retryexec.Default(), p)}
+			}
 		case "exit_":
 			if n, err := strconv.Atoi(code); err == nil {
 				return []*Answer{Exit(n, "", retryexec.Default(), p)}
@@ -316,9 +352,20 @@ func familyAnswers(name string, p *retry.Policy) []*Answer {
 				return []*Answer{about(n, p)}
 			}
 		}
-		return []*Answer{category(f, name)}
+		a := category(f, name)
+		if v := ofFamily(f.name, code); v.Class != retry.Unknown {
+			f.class = v.Class.String()
+			a = category(f, name)
+			a.outcome("Execute", p, v, false)
+		}
+		return []*Answer{a}
 	}
 	return nil
+}
+
+// sqlNames are the errors of database/sql, by the ends of their categories.
+var sqlNames = map[string]string{
+	"bad_conn": "driver.ErrBadConn", "conn_done": "sql.ErrConnDone", "no_rows": "sql.ErrNoRows", "tx_done": "sql.ErrTxDone",
 }
 
 func meaning(kind string, w word) *Answer {
@@ -330,6 +377,8 @@ func meaning(kind string, w word) *Answer {
 			a.code(override(w.name))
 		}
 		a.see("words-of-logs")
+	case "status":
+		a.add("more", "docs/recipes.md#dead-rows")
 	case "retryvet":
 		a.add("to change", "//retryvet:ignore and the reason, if it is on purpose")
 		a.add("more", "docs/retryvet.md#%s", w.name)

@@ -37,6 +37,14 @@ func TestEveryWord(t *testing.T) {
 		"sql_40001", "exit_75", "conn_reset", "ERROR: deadlock detected (SQLSTATE 40P01)", "level=WARN category=dns_not_found",
 		"retry: gave up (budget) after 2 attempts in 3s: exit status 75", "retry: not run again (stderr_auth): exit status 1",
 		"retry.StopBudget", "io.EOF", "codes.Unavailable", "23505", "200", "409", "503",
+		"HTTP 503", "oauth 401", "pgx: 42P05", "status code 502", "unexpected status: 504", "sqlstate 23505", "pq: deadlock detected", "Error 1205", "1213",
+		"Error 1213 (40001): Deadlock found when trying to get lock", "database is locked (5) (SQLITE_BUSY)",
+		"request canceled (Client.Timeout exceeded while awaiting headers)", "rpc error: code = Unavailable desc = no",
+		"http2: server sent GOAWAY and closed the connection", "x509: certificate has expired", "ThrottlingException",
+		"READONLY You can't write against a read only replica.", "redis: nil", "signal: killed", "SIGTERM", "421 4.7.0 later",
+		"550 nobody", "curl: (7) Failed to connect", "retrytable.ErrLeaseLost", "main.go:7:2: sleep: x (https://host/retryvet.md#sleep)",
+		"errors.Is(err, retry.StopBudget)", `{"msg":"gave up","stop":"budget"}`, "oauth2: invalid_grant", "fatal: Could not resolve host: x",
+		"ready", "waiting", "running", "dead", "other",
 	} {
 		words[word] = true
 	}
@@ -117,7 +125,7 @@ func printed(t *testing.T) map[string]bool {
 	for o := retryjob.Done; !strings.HasPrefix(o.String(), "none("); o++ {
 		words[o.String()] = true
 	}
-	skip := regexp.MustCompile(`^(benchmarks|examples|systems|docs|internal/test|internal/storm|retrytest|cmd/retryvet/internal|cmd/retry/internal/why)$|/testdata$|/\.|^\.[a-z]`)
+	skip := regexp.MustCompile(`^(lab|examples|docs|internal/test|internal/storm|retrytest|cmd/retryvet/internal|cmd/retry/internal/why)$|/testdata$|/\.|^\.[a-z]`)
 	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -162,6 +170,9 @@ func collect(words map[string]bool, n ast.Node) {
 		}
 	case *ast.ValueSpec:
 		for i, name := range n.Names {
+			if isSentinel.MatchString(name.Name) {
+				words[name.Name] = true
+			}
 			if i < len(n.Values) && strings.Contains(strings.ToLower(name.Name), "category") {
 				add(words, n.Values[i])
 			}
@@ -170,8 +181,9 @@ func collect(words map[string]bool, n ast.Node) {
 }
 
 var (
-	isOurs = regexp.MustCompile(`^retry[a-z]*: `)
-	verb   = regexp.MustCompile(`%[-+#.0-9\[\]]*[a-zA-Z]`)
+	isSentinel = regexp.MustCompile(`^Err[A-Z]`)
+	isOurs     = regexp.MustCompile(`^retry[a-z]*: `)
+	verb       = regexp.MustCompile(`%[-+#.0-9\[\]]*[a-zA-Z]`)
 )
 
 // add adds a literal, or the family of one with something after it.

@@ -1,2 +1,0 @@
-// Package recipes has functions to copy, which docs/recipes.md explains.
-package recipes

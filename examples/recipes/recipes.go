@@ -1,0 +1,132 @@
+// Package recipes has functions to copy, which docs/recipes.md explains.
+package recipes
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/smtp"
+	"slices"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retryhttp"
+	"github.com/seed-5ff3c98e/retry/retryquota"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+)
+
+// Tokens has a token until it is refused.
+type Tokens interface {
+	Get(ctx context.Context) (string, error)
+	Refused(header string) // forgets the token of this Authorization, and not a newer one
+}
+
+// Authorized returns a client that gets a new token after a 401, and sends the request once more.
+func Authorized(tokens Tokens) *http.Client {
+	return &http.Client{Transport: &retryhttp.Transport{
+		Policy: &retry.Policy{Overrides: map[string]retry.Override{"http_401": {MaxAttempts: 2}}},
+		Prepare: func(r *http.Request) error {
+			token, err := tokens.Get(r.Context())
+			r.Header.Set("Authorization", "Bearer "+token)
+			return err
+		},
+		ClassifyResponse: func(resp *http.Response) (v retry.Verdict) {
+			if resp.StatusCode == http.StatusUnauthorized {
+				tokens.Refused(resp.Request.Header.Get("Authorization"))
+				v.Class = retry.Retryable
+			}
+			return v
+		},
+	}}
+}
+
+// Upload sends size bytes of file in parts, each with attempts of its own. It goes on at offset, and returns
+// where to go on after an error.
+func Upload(ctx context.Context, client *http.Client, url string, file io.ReaderAt, offset, size, part int64) (int64, error) {
+	for offset < size {
+		n := min(part, size-offset)
+		req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, io.NewSectionReader(file, offset, n))
+		if err != nil {
+			return offset, err
+		}
+		req.ContentLength = n
+		req.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", offset, offset+n-1, size))
+		if err := retryhttp.Do(client, nil, req, func(*http.Response) error { return nil }); err != nil {
+			return offset, err
+		}
+		offset += n
+	}
+	return offset, nil
+}
+
+// Hook is a call that a customer is waiting for.
+type Hook struct {
+	ID, Customer, URL string
+	Body              []byte
+}
+
+// Deliver calls a webhook. A rate limit of one customer holds the hooks of that customer alone. What cannot be
+// delivered is given to dead; if ctx ends, the error is returned, and the hook may come again.
+func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[string], hook Hook, dead func(Hook, error) error) error {
+	policy := &retry.Policy{MaxAttempts: 8, MaxRetryAfter: time.Hour, Quota: quotas.Of(hook.Customer)}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(hook.Body))
+	if err != nil {
+		return dead(hook, err)
+	}
+	req.Header.Set("Idempotency-Key", hook.ID) // also after a restart
+	err = retryhttp.Do(client, policy, req, func(*http.Response) error { return nil })
+	if err == nil || errors.Is(err, retry.StopCanceled) || errors.Is(err, retry.StopDeadline) {
+		return err
+	}
+	return dead(hook, err)
+}
+
+// Step is a part of a saga. Undo may be called if Do has failed, and twice.
+type Step struct{ Do, Undo func(context.Context) error }
+
+// Saga does the steps. If one fails, it undoes that one and those before it, the last first.
+func Saga(ctx context.Context, policy *retry.Policy, steps ...Step) error {
+	undo := &retry.Policy{MaxAttempts: retry.Unlimited, Timeout: time.Hour}
+	for i, step := range steps {
+		err := policy.Execute(ctx, step.Do)
+		if err == nil {
+			continue
+		}
+		kept := context.WithoutCancel(ctx) // the undoing goes on
+		for _, begun := range slices.Backward(steps[:i+1]) {
+			err = errors.Join(err, undo.Execute(kept, begun.Undo))
+		}
+		return err
+	}
+	return nil
+}
+
+// Mail sends a message. A reply from 400 to 499, such as greylisting, is tried again; one from 500 on is Final.
+// A mail server wants waits of minutes: retry.Exponential{Initial: 5 * time.Minute}.
+func Mail(ctx context.Context, policy *retry.Policy, addr string, auth smtp.Auth, from string, to []string, message []byte) error {
+	return policy.Execute(ctx, func(context.Context) error {
+		return smtp.SendMail(addr, auth, from, to, message)
+	})
+}
+
+// Rename changes one row. If the server has restarted, InTx closes the idle connections, which are dead too.
+// The statement runs again unless it may have been committed.
+func Rename(ctx context.Context, db *sql.DB, id int64, name string) error {
+	return retrysql.InTx(ctx, db, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "UPDATE users SET name = $2 WHERE id = $1", id, name)
+		return err
+	})
+}
+
+// Ready waits until a database answers. It ends at once if a password or a name is wrong.
+func Ready(ctx context.Context, db *sql.DB) error {
+	policy := &retry.Policy{
+		MaxAttempts: retry.Unlimited, Timeout: 2 * time.Minute, Backoff: retry.Constant(time.Second),
+		Classifier: retrysql.Classify,
+	}
+	return policy.Execute(ctx, db.PingContext)
+}

@@ -1,0 +1,569 @@
+//nolint:thelper // what forEach and inBubble call is the test itself
+package tabletest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
+	"github.com/seed-5ff3c98e/retry/retryquota"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// jobsOfTenants is jobs with kinds and keys.
+func jobsOfTenants() *retrytable.Table[int64] {
+	table := jobsOfKinds()
+	table.Columns.Key = "tenant"
+	return table
+}
+
+// insertMany inserts rows of a kind and a tenant, with IDs from a number on, that have been due for a while.
+func (s *store) insertMany(t testing.TB, from, n int, kind, tenant string) {
+	t.Helper()
+	if n == 0 {
+		return
+	}
+	serie := "generate_series($1 + 0, $2 + 0) AS r(i)"
+	switch s.dialect {
+	case retrytable.SQLite:
+		serie = "(WITH RECURSIVE r(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM r WHERE i < $2) SELECT i FROM r)"
+	case retrytable.MySQL:
+		serie = "(SELECT seq AS i FROM seq_1_to_1000000 WHERE seq BETWEEN $1 AND $2) AS r"
+	}
+	run(t, s.db, "INSERT INTO jobs (id, sort, tenant) SELECT i, '"+kind+"', '"+tenant+"' FROM "+serie, from, from+n-1)
+}
+
+// heldQuota is a Quota that holds for a while.
+func heldQuota(d time.Duration) *retryquota.Quota {
+	q := &retryquota.Quota{MaxHold: d}
+	turn, _, _ := q.Take(nil, 1)
+	q.Tell(nil, turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: d})
+	return q
+}
+
+// behind is a Worker with jobs of a kind or of a tenant, all of them older than the others, whose Quota
+// holds all the time.
+func behind(t testing.TB, s *store, byKind bool, held, others int) *retrytable.Worker[int64] {
+	t.Helper()
+	table := jobsOfTenants()
+	s.createAnew(t, table)
+	s.insertMany(t, 1, held, "mail", "acme")
+	s.insertMany(t, held+1, others, "report", "other")
+	s.analyze(t)
+	quota := heldQuota(time.Hour)
+	w := &retrytable.Worker[int64]{
+		Table: table, DB: s.db, Concurrency: 25, Policy: &retry.Policy{},
+		Work:    func(context.Context, *retrytable.Job[int64]) error { return nil },
+		OnError: func(_ context.Context, err error) { assert.NoError(t, err) },
+	}
+	if byKind {
+		w.PolicyFor = func(kind string) (*retry.Policy, error) {
+			if kind == "mail" {
+				return &retry.Policy{Quota: quota, MaxRetryAfter: 24 * time.Hour}, nil
+			}
+			return nil, nil
+		}
+	} else {
+		w.QuotaFor = func(key string) retry.Pacer {
+			if key == "acme" {
+				return quota
+			}
+			return nil
+		}
+	}
+	return w
+}
+
+// createAnew makes the table jobs, without rows.
+func (s *store) createAnew(t testing.TB, table *retrytable.Table[int64]) {
+	t.Helper()
+	table.Dialect, table.Instants = s.dialect, s.instants
+	run(t, s.db, "DROP TABLE IF EXISTS jobs")
+	run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, kind text, priority integer NOT NULL DEFAULT 0, note text)")
+	run(t, s.db, table.Schema())
+	if s.dialect != retrytable.SQLite {
+		s.db.SetMaxIdleConns(8)
+	}
+}
+
+// doneOf runs w until so many jobs are done, or d has passed.
+func doneOf(t testing.TB, w *retrytable.Worker[int64], n int, d time.Duration) (took, first time.Duration, done int) {
+	t.Helper()
+	t.Helper()
+	ctx, stop := context.WithTimeout(t.Context(), d)
+	defer stop()
+	start := time.Now()
+	var all, began atomic.Int64
+	w.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
+		if o.Err == nil {
+			began.CompareAndSwap(0, int64(time.Since(start)))
+			if all.Add(1) == int64(n) {
+				stop()
+			}
+		}
+	}
+	_ = w.Run(ctx)
+	return time.Since(start), time.Duration(began.Load()), int(all.Load())
+}
+
+// The jobs of others are done, though all that are due before them have to wait. None of those is
+// counted or tried, and few are claimed.
+func TestWorkerGoesPast(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		for _, byKind := range []bool{true, false} {
+			w := behind(t, s, byKind, 500, 120)
+			w.Concurrency, w.Poll = 5, 10*time.Millisecond
+			_, _, n := doneOf(t, w, 120, time.Minute)
+			assert.Equal(t, 120, n)
+			assert.Equal(t, [][]any{{int64(120)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done' AND id > 500"))
+			assert.Equal(t, [][]any{{int64(500)}}, query(t, s.db,
+				"SELECT count(*) FROM jobs WHERE status = 'ready' AND attempts = 0 AND lease_until IS NULL AND id <= 500"))
+			claimed := query(t, s.db, "SELECT count(*) FROM jobs WHERE fence > 0 AND id <= 500")[0][0].(int64)
+			assert.LessOrEqual(t, claimed, int64(w.Concurrency))
+		}
+	})
+}
+
+// Each tenant has a Quota. The jobs of one that is limited are claimed as they have turns, in their
+// order, and the others do not wait for them.
+func TestWorkerQuotaOfATenant(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		const each = 150
+		for i, tenant := range []string{"acme", "free", "other"} {
+			s.insertMany(t, 1+i*each, each, "mail", tenant)
+		}
+		a := &testkit.Window{Limit: 10, Length: 2 * time.Second}
+		var quotas retryquota.Keys[string]
+		s.QuotaFor = quotas.Of
+		s.Concurrency, s.Poll = 10, 100*time.Millisecond
+		var mu sync.Mutex
+		var order []int64
+		last := map[string]time.Duration{}
+		start := time.Now()
+		s.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
+			time.Sleep(20 * time.Millisecond)
+			mu.Lock()
+			defer mu.Unlock()
+			last[job.Key] = time.Since(start)
+			if job.Key != "acme" {
+				return nil
+			}
+			err := a.Ask()
+			if err == nil {
+				order = append(order, job.ID)
+			}
+			return err
+		}
+		stop := s.start(t)
+		for served, _ := a.Answers(); served < each; served, _ = a.Answers() {
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.ErrorIs(t, stop(), errStop)
+		assert.Empty(t, s.errs)
+		_, refused := a.Answers()
+		assert.LessOrEqual(t, refused, each*2/10)
+		assert.Less(t, last["free"], 5*time.Second)
+		assert.Less(t, last["other"], 5*time.Second)
+		assert.Less(t, last["acme"], 34*time.Second, "28 s are needed")
+		late := 0
+		for i, id := range order {
+			if abs := id - int64(i+1); abs > 20 || abs < -20 {
+				late++
+			}
+		}
+		assert.LessOrEqual(t, late, refused)
+		claims := query(t, s.db, "SELECT sum(fence) FROM jobs WHERE tenant = 'acme'")[0][0].(int64)
+		assert.LessOrEqual(t, claims, int64(each+refused+4*s.Concurrency))
+	})
+}
+
+// A key may be of any type that has a text.
+func TestKeysOfTypes(t *testing.T) {
+	t.Parallel()
+	forEach(t, databases, func(t *testing.T, s *store) {
+		for sqlType, value := range map[string]string{"bigint": "42", "varchar(20)": "Ä 'b'", "uuid": "0d5c6bf0-1e64-4a4b-9c8e-0a1b2c3d4e5f"} {
+			w := behind(t, s, false, 3, 3)
+			run(t, s.db, "ALTER TABLE jobs DROP COLUMN tenant")
+			run(t, s.db, "ALTER TABLE jobs ADD COLUMN tenant "+sqlType)
+			require.NoError(t, w.Table.Check(t.Context(), s.db), sqlType)
+			run(t, s.db, "UPDATE jobs SET tenant = '"+strings.ReplaceAll(value, "'", "''")+"' WHERE id <= 3")
+			held := heldQuota(time.Hour)
+			var mu sync.Mutex
+			keys := map[string]int{}
+			w.QuotaFor = func(key string) retry.Pacer {
+				mu.Lock()
+				defer mu.Unlock()
+				keys[key]++
+				if key == value {
+					return held
+				}
+				return nil
+			}
+			w.Poll = 10 * time.Millisecond
+			_, _, n := doneOf(t, w, 3, time.Minute)
+			assert.Equal(t, 3, n, sqlType)
+			assert.Len(t, keys, 2)
+			assert.Positive(t, keys[value])
+			assert.Positive(t, keys[""])
+			assert.Equal(t, [][]any{{int64(3)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'ready' AND id <= 3"))
+		}
+	})
+}
+
+// A QuotaFor that panics keeps no others from being done, and ends no job.
+func TestWorkerQuotaForPanics(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 2, "mail", "acme")
+		s.insertMany(t, 3, 2, "mail", "other")
+		s.QuotaFor = func(key string) retry.Pacer {
+			if key == "acme" {
+				panic("boom")
+			}
+			return nil
+		}
+		s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
+		stop := s.start(t)
+		time.Sleep(30 * time.Second)
+		require.ErrorIs(t, stop(), errStop)
+		require.Len(t, s.errs, 2)
+		require.ErrorContains(t, s.errs[0], "panic in QuotaFor: boom")
+		assert.Equal(t, [][]any{{"waiting"}, {"waiting"}, {"done"}, {"done"}}, query(t, s.db, "SELECT status FROM jobs ORDER BY id"))
+	})
+}
+
+// ledger is a Quota that counts turns which have neither been told nor returned.
+type ledger struct {
+	retryquota.Quota
+
+	open atomic.Int64
+}
+
+func (l *ledger) Take(p *retry.Policy, n int) (retry.Turn, int, time.Duration) {
+	turn, granted, wait := l.Quota.Take(p, n)
+	l.open.Add(int64(granted))
+	return turn, granted, wait
+}
+
+func (l *ledger) Return(p *retry.Policy, turn retry.Turn, n int) {
+	l.open.Add(int64(-n))
+	l.Quota.Return(p, turn, n)
+}
+
+func (l *ledger) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdict) time.Duration {
+	l.open.Add(-1)
+	return l.Quota.Tell(p, turn, err, v)
+}
+
+// Every turn that a Worker takes is told or given back: of jobs that succeed, fail, panic, find the
+// limit, have no policy or no attempt left, and of those that are claimed when the Worker stops.
+func TestWorkerTurnsEnd(t *testing.T) {
+	t.Parallel()
+	for _, byKey := range []bool{false, true} {
+		inBubble(t, 0, func(t *testing.T, s *shop) {
+			s.Table = jobsOfTenants()
+			s.createAnew(t, s.Table)
+			s.insertMany(t, 1, 200, "mail", "acme")
+			run(t, s.db, "UPDATE jobs SET sort = 'unknown' WHERE id BETWEEN 80 AND 120")
+			run(t, s.db, "UPDATE jobs SET attempts = 9 WHERE id BETWEEN 50 AND 60")
+			quota, a := &ledger{}, &testkit.Window{Limit: 10, Length: time.Second}
+			policy := &retry.Policy{Clock: s.Policy.Clock, Backoff: retry.Constant(time.Second)}
+			if s.Policy = policy; byKey {
+				s.Policy = nil
+				s.QuotaFor = func(string) retry.Pacer { return quota }
+				s.PolicyFor = func(kind string) (*retry.Policy, error) {
+					if kind == "unknown" {
+						return nil, errors.New("no policy")
+					}
+					return policy, nil
+				}
+			} else {
+				policy.Quota = quota
+			}
+			s.Concurrency, s.Poll = 8, 100*time.Millisecond
+			s.Work = func(ctx context.Context, job *retrytable.Job[int64]) error {
+				select {
+				case <-time.After(300 * time.Millisecond):
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+				switch job.ID % 4 {
+				case 1:
+					return errWork
+				case 2:
+					panic("boom")
+				}
+				return a.Ask()
+			}
+			for range 3 {
+				stop := s.start(t)
+				time.Sleep(20 * time.Second)
+				require.ErrorIs(t, stop(), errStop)
+				assert.Zero(t, quota.open.Load(), byKey)
+			}
+			served, _ := a.Answers()
+			assert.Positive(t, served)
+			assert.Equal(t, byKey, len(s.errs) > 0, "of the kind without a policy")
+		})
+	}
+}
+
+// Jobs of others are done beside those that are held: how fast compared with no held jobs, and when the
+// first of them is done.
+func BenchmarkBesideHeld(b *testing.B) {
+	for _, k := range []kind{kinds[0], kinds[5], kinds[8]} {
+		for _, byKind := range []bool{true, false} {
+			for _, held := range []int{1000, 20_000, 100_000} {
+				b.Run(fmt.Sprintf("%s/byKind=%v/held=%d", k.name, byKind, held), func(b *testing.B) {
+					for range b.N {
+						const others = 4000
+						s := k.open(b)
+						took, _, n := doneOf(b, behind(b, s, byKind, 0, others), others, 20*time.Second)
+						alone := float64(n) / took.Seconds()
+						took, first, n := doneOf(b, behind(b, s, byKind, held, others), others, 20*time.Second)
+						b.ReportMetric(alone, "alone/s")
+						b.ReportMetric(float64(n)/took.Seconds()/alone, "of-alone")
+						b.ReportMetric(float64(first.Milliseconds()), "first-ms")
+						b.ReportMetric(0, "ns/op")
+					}
+				})
+			}
+		}
+	}
+}
+
+// Held rows are read by looks, which find many jobs, and not by each of 80 claims.
+func TestClaimsReadNoHeldRows(t *testing.T) {
+	t.Parallel()
+	const held, others = 20_000, 2000
+	s := kinds[0].open(t)
+	_, _, n := doneOf(t, behind(t, s, false, held, others), others, time.Minute)
+	require.Equal(t, others, n)
+	s.db.SetMaxIdleConns(0) // PostgreSQL counts what a connection has read at its end
+	var read int64
+	assert.Eventually(t, func() bool {
+		before := read
+		read = query(t, s.db, "SELECT idx_tup_read FROM pg_stat_user_indexes WHERE indexrelname = 'jobs_claim' AND schemaname = current_schema()")[0][0].(int64)
+		return read > 0 && read == before
+	}, time.Minute, 2*time.Second)
+	assert.Less(t, read, int64(15*held), "rows: a busy machine looks more often")
+}
+
+// counter counts the statements of a connection.
+type counter struct{ n atomic.Int64 }
+
+// TraceQueryStart implements [pgx.QueryTracer].
+func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	c.n.Add(1)
+	return ctx
+}
+
+// TraceQueryEnd implements [pgx.QueryTracer].
+func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// Statements of a job with 50,000 of them behind a limit.
+func BenchmarkStatementsBehindLimit(b *testing.B) {
+	for range b.N {
+		s := kinds[0].open(b)
+		config, err := pgx.ParseConfig(s.dsn)
+		require.NoError(b, err)
+		var statements counter
+		config.Tracer = &statements
+		w := behind(b, s, true, 50_000, 0)
+		w.DB = stdlib.OpenDB(*config)
+		w.DB.SetMaxIdleConns(8)
+		a := &testkit.Window{Limit: 50, Length: 2 * time.Second}
+		quota := &retryquota.Quota{}
+		w.Policy, w.PolicyFor = nil, func(string) (*retry.Policy, error) {
+			return &retry.Policy{Quota: quota, MaxRetryAfter: 24 * time.Hour}, nil
+		}
+		w.Work = func(context.Context, *retrytable.Job[int64]) error {
+			time.Sleep(50 * time.Millisecond)
+			return a.Ask()
+		}
+		took, _, n := doneOf(b, w, 500, time.Minute)
+		b.ReportMetric(float64(statements.n.Load())/float64(n), "statements/job")
+		b.ReportMetric(took.Seconds(), "s")
+		_, refused := a.Answers()
+		b.ReportMetric(float64(refused)/float64(n), "refused/job")
+		require.NoError(b, w.DB.Close())
+	}
+}
+
+// The turns of a tenant are not for its jobs of a kind that has to wait itself.
+func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		s.insertMany(t, 6, 5, "report", "acme")
+		mail, acme := heldQuota(time.Hour), heldQuota(10*time.Second)
+		s.PolicyFor = func(kind string) (*retry.Policy, error) {
+			if kind == "mail" {
+				return &retry.Policy{Quota: mail, MaxRetryAfter: 24 * time.Hour}, nil
+			}
+			return nil, nil
+		}
+		s.QuotaFor = func(string) retry.Pacer { return acme }
+		s.Concurrency, s.Poll = 2, 100*time.Millisecond
+		var released atomic.Int64
+		s.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
+			if o.Released && released.Add(1) > 100 {
+				time.Sleep(time.Second) // otherwise virtual time would stand still
+			}
+		}
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(time.Minute)
+		require.ErrorIs(t, stop(), errStop)
+		assert.LessOrEqual(t, released.Load(), int64(20))
+		assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done' AND sort = 'report'"))
+	})
+}
+
+// Wake, and the end of a wait, count while others have to wait for their turns too.
+func TestWorkerWokenBesideHeldJobs(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		s.insertMany(t, 6, 1, "mail", "other")
+		acme := heldQuota(time.Hour)
+		s.QuotaFor = func(key string) retry.Pacer {
+			if key == "acme" {
+				return acme
+			}
+			return nil
+		}
+		wake := make(chan struct{}, 1)
+		s.Wake, s.Poll, s.Concurrency = wake, 20*time.Second, 5
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(30 * time.Second)
+		for id := 7; id < 10; id++ {
+			s.insertMany(t, id, 1, "mail", "other")
+			wake <- struct{}{}
+			time.Sleep(2 * time.Second)
+			assert.Equal(t, [][]any{{"done"}}, query(t, s.db, fmt.Sprintf("SELECT status FROM jobs WHERE id = %d", id)))
+		}
+		require.ErrorIs(t, stop(), errStop)
+		assert.Empty(t, s.errs)
+	})
+}
+
+// A row that is refused is told once, and tried again, while others have to wait for their turns.
+func TestWorkerRefusedBesideHeldJobs(t *testing.T) {
+	t.Parallel()
+	for _, hold := range []time.Duration{time.Hour, time.Second} {
+		inBubble(t, 0, func(t *testing.T, s *shop) {
+			s.Table = jobsOfTenants()
+			s.createAnew(t, s.Table)
+			s.insertMany(t, 1, 5, "mail", "acme")
+			s.insertMany(t, 6, 5, "mail", "other")
+			run(t, s.db, "CREATE TRIGGER stop BEFORE UPDATE ON jobs WHEN new.id = 7 BEGIN SELECT RAISE(ABORT, 'no'); END")
+			acme := heldQuota(time.Hour)
+			s.QuotaFor = func(key string) retry.Pacer {
+				if key == "acme" {
+					return heldFor{acme, hold}
+				}
+				return nil
+			}
+			s.Poll, s.Concurrency = time.Second, 5
+			s.Work = succeeds
+			stop := s.start(t)
+			time.Sleep(2 * time.Minute)
+			s.mu.Lock()
+			assert.Len(t, s.errs, 1)
+			s.mu.Unlock()
+			run(t, s.db, "DROP TRIGGER stop")
+			time.Sleep(10 * time.Second)
+			require.ErrorIs(t, stop(), errStop)
+			assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+		})
+	}
+}
+
+// heldFor is a Pacer that has a turn now and then, for which there is no job.
+type heldFor struct {
+	retry.Pacer
+
+	d time.Duration
+}
+
+func (h heldFor) Take(p *retry.Policy, n int) (retry.Turn, int, time.Duration) {
+	turn, granted, wait := h.Pacer.Take(p, n)
+	return turn, granted, min(wait, h.d)
+}
+
+// A policy that is exchanged counts for jobs that have to wait for long.
+func TestWorkerPolicyExchangedInAHold(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		s.insertMany(t, 1, 5, "mail", "acme")
+		policy := atomic.Pointer[retry.Policy]{}
+		policy.Store(&retry.Policy{Quota: heldQuota(time.Hour), MaxRetryAfter: 24 * time.Hour})
+		s.PolicyFor = func(string) (*retry.Policy, error) { return policy.Load(), nil }
+		s.Concurrency = 2
+		s.Work = succeeds
+		stop := s.start(t)
+		time.Sleep(time.Minute)
+		assert.Equal(t, [][]any{{int64(0)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+		policy.Store(&retry.Policy{Quota: &retryquota.Quota{}})
+		time.Sleep(15 * time.Second)
+		require.ErrorIs(t, stop(), errStop)
+		assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
+	})
+}
+
+func succeeds(context.Context, *retrytable.Job[int64]) error { return nil }
+
+// The first jobs of a claim begin while their leases last, however many keys have turns.
+func TestWorkerManyLimitsAtOnce(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		const keys = 100
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		quotas := map[string]*retryquota.Quota{}
+		for i := range keys {
+			key := fmt.Sprint("tenant ", i)
+			s.insertMany(t, i+1, 1, "mail", key)
+			quotas[key] = heldQuota(10 * time.Second)
+		}
+		start := time.Now()
+		s.QuotaFor = func(key string) retry.Pacer {
+			if time.Since(start) > 5*time.Second {
+				time.Sleep(time.Second)
+			}
+			return quotas[key]
+		}
+		s.Concurrency, s.Work = keys, succeeds
+		stop := s.start(t)
+		time.Sleep(5 * time.Minute)
+		require.ErrorIs(t, stop(), errStop)
+		assert.Empty(t, s.errs)
+		assert.Equal(t, [][]any{{int64(keys), int64(keys)}}, query(t, s.db, "SELECT count(*), sum(attempts) FROM jobs WHERE status = 'done'"))
+	})
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/lab/systems/shared"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// daemon has settings and no state: it decides from partition_state alone.
+type daemon struct {
+	db       *shared.DB
+	policy   *retry.Policy // of partitions
+	repeat   *retry.Policy // of transactions
+	interval time.Duration
+	dryRun   bool
+	stamp    retrytable.Instants // of updated_at, if it is text, as SQLite may have it
+	log      *slog.Logger
+}
+
+// newRepeat returns the policy of transactions. In a database that is in trouble, the
+// batches share what is spent on repeating them; the next sweep comes anyhow.
+func newRepeat() *retry.Policy { return &retry.Policy{Name: "batch", Budget: &retry.Budget{}} }
+
+// partition is a failed partition.
+type partition struct {
+	customer, query, key string
+	attempts             int
+	age                  time.Duration // since updated_at, by the clock of the database
+	delay                time.Duration // from updated_at until it may be retried
+}
+
+func (p partition) name() string { return strings.Join([]string{p.customer, p.query, p.key}, "/") }
+
+// selection selects the partitions of a sweep. The zero selection means all.
+type selection struct {
+	customer, query string
+	force           bool // also before the backoff has passed, and terminal ones too
+}
+
+// serve sweeps until the context is done.
+func (d *daemon) serve(ctx context.Context) error {
+	for {
+		if err := new(retry.Policy).Sleep(ctx, d.interval); err != nil {
+			return err
+		}
+		if _, err := d.sweep(ctx, selection{}); err != nil && ctx.Err() == nil {
+			d.log.Error("sweep", "error", err) // the next sweep starts from the stored rows
+		}
+	}
+}
+
+// sweep retries the eligible partitions, and returns their number. The command
+// is a sweep too.
+func (d *daemon) sweep(ctx context.Context, s selection) (n int, err error) {
+	eligible, err := d.eligible(ctx, s)
+	for _, batch := range batches(eligible) {
+		retried, failure := d.stateRetry(ctx, batch, s.force)
+		err = errors.Join(err, failure)
+		for _, p := range retried {
+			d.log.Info("retry", "partition", p.name(), "attempt_count", p.attempts, "delay", p.delay, "dry_run", d.dryRun)
+		}
+		n += len(retried)
+	}
+	return n, err
+}
+
+const notTerminal = `coalesce(replace(error_message, '[terminal]', '') = error_message, true)`
+
+// attemptCount is a number even if the row has NULL, and a key is text: a row that cannot
+// be read would stop the retries of all others.
+const attemptCount = `CAST(coalesce(attempt_count, 0) AS bigint)`
+
+const selectFailed = `
+	SELECT coalesce(CAST(customer AS text), ''), coalesce(CAST(query AS text), ''), coalesce(CAST(partition_key AS text), ''),
+		` + attemptCount + `, CAST({updated} AS {instant}), {now} FROM partition_state
+	WHERE status = 'failed' AND {updated} <= {now} - $1 * {microsecond}
+		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
+	ORDER BY 1, 2, 3`
+
+const transition = `
+	UPDATE partition_state SET status = 'pending', updated_at = {stamp}
+	WHERE customer = $1 AND query = $2 AND partition_key = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
+		AND {updated} <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `) RETURNING 1`
+
+// eligible returns the failed partitions whose delay has passed, in the order of
+// their keys. The query leaves out partitions younger than the shortest possible
+// delay.
+func (d *daemon) eligible(ctx context.Context, s selection) ([]partition, error) {
+	shortest, _ := d.policy.Bounds(1)
+	if s.force {
+		shortest = 0
+	}
+	failed, err := shared.Query(ctx, d.db, func(rows *sql.Rows) (p partition, err error) {
+		var updated, now shared.Instant
+		err = rows.Scan(&p.customer, &p.query, &p.key, &p.attempts, &updated, &now)
+		p.age = now.Sub(updated.Time)
+		if !s.force {
+			p.delay = d.delay(p)
+		}
+		return p, err
+	}, d.sql(selectFailed), shortest.Microseconds(), s.force, s.customer, s.query)
+	return slices.DeleteFunc(failed, func(p partition) bool { return p.age < p.delay }), err
+}
+
+// delay is the delay after an attempt_count, in milliseconds, the resolution of
+// both databases. Its jitter depends only on the partition and its
+// attempt_count, so that every sweep of every instance gets the same delay.
+func (d *daemon) delay(p partition) time.Duration {
+	s := retry.State{Failures: max(p.attempts, 1), Key: p.name()}
+	return d.policy.Delay(s).Truncate(time.Millisecond)
+}
+
+// batches splits partitions by customer and query.
+func batches(all []partition) (split [][]partition) {
+	for i, p := range all {
+		if i == 0 || p.customer != all[i-1].customer || p.query != all[i-1].query {
+			split = append(split, nil)
+		}
+		split[len(split)-1] = append(split[len(split)-1], p)
+	}
+	return split
+}
+
+// stateRetry is the only transition from failed to pending. The statement that
+// writes checks again that each partition is eligible: a partition that was
+// retried, failed again, or was changed in any other way meanwhile stays as it
+// is. It returns the partitions that it changed. Repeating it changes nothing,
+// because they are pending.
+func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) (retried []partition, err error) {
+	if d.dryRun {
+		return batch, nil
+	}
+	idempotent := &retrysql.TxOptions{Idempotent: true}
+	err = retrysql.InTx(ctx, d.db.DB, d.repeat, idempotent, func(ctx context.Context, tx *sql.Tx) error {
+		retried = nil
+		for _, p := range batch {
+			changed, err := shared.Query(ctx, tx, func(*sql.Rows) (partition, error) { return p, nil }, d.sql(transition),
+				p.customer, p.query, p.key, p.attempts, p.delay.Microseconds(), force)
+			if err != nil {
+				return err
+			}
+			retried = append(retried, changed...)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return retried, nil
+}

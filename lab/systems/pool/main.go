@@ -1,0 +1,82 @@
+// Pool runs a graph of shell commands, and retries commands that fail for a transient
+// reason; README.md has what it prints, and the exit codes.
+//
+//	go run . run -config graph.yaml
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/seed-5ff3c98e/retry/lab/systems/shared"
+)
+
+func main() { shared.Main(program(os.Stderr).Run) }
+
+// program writes its audit log to audit.
+func program(audit io.Writer) *shared.Program {
+	return &shared.Program{
+		Name: "pool", About: "runs a graph of shell commands, and retries those that fail for a transient reason.",
+		Commands: []shared.Command{{Name: "run", About: "runs the graph of a file", Flags: func(flags *flag.FlagSet) shared.Action {
+			file := flags.String("config", "", "the `file` with the graph")
+			resume := flags.String("resume", "", "the `file` for what an interrupted run leaves to the next")
+			return func(ctx context.Context, out io.Writer) error {
+				graph, config, err := load(*file, *resume, out)
+				if err != nil {
+					return shared.Usage(err)
+				}
+				policy := config.Retry.Policy(newAudit(audit))
+				policy.AttemptTimeout = seconds(config.TimeoutSeconds)
+				fmt.Fprintf(out, "%v; workers: %v\n", policy, config.Workers)
+				graph.Run(ctx, int(config.Workers), policy, shell(out))
+				return conclude(graph, *resume, out)
+			}
+		}}},
+	}
+}
+
+// conclude prints how the nodes have ended, and says if they are not all completed.
+func conclude(graph *Graph, resume string, out io.Writer) error {
+	failed, skipped, canceled := graph.count(Failed), graph.count(Skipped), graph.count(Canceled)
+	fmt.Fprintf(out, "%d completed, %d failed, %d skipped, %d canceled\n", graph.count(Completed), failed, skipped, canceled)
+	err := graph.progress.write(resume, canceled > 0)
+	switch {
+	case canceled > 0:
+		return shared.Exit(130, errors.Join(errors.New("pool was interrupted"), err))
+	case failed+skipped > 0:
+		return errors.Join(errors.New("not all nodes were completed"), err)
+	default:
+		return err
+	}
+}
+
+// load makes a graph that prints its changes to out.
+func load(file, resume string, out io.Writer) (graph *Graph, config *Config, err error) {
+	if file == "" {
+		return nil, nil, errors.New(`-config: "": must be a file`)
+	}
+	text, err := os.ReadFile(file)
+	if err == nil {
+		config, err = parse(text)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	start := time.Now()
+	graph, err = newGraph(config.Nodes, func(n *Node, s State, err error) {
+		text := string(s)
+		if err != nil {
+			text += ": " + err.Error()
+		}
+		fmt.Fprintf(out, "%5.2fs  %-10s %s\n", time.Since(start).Seconds(), n.Name, text)
+	})
+	if err == nil {
+		err = graph.progress.read(resume)
+	}
+	return graph, config, err
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/lab/systems/shared"
+	"github.com/seed-5ff3c98e/retry/retrysql"
+	"github.com/seed-5ff3c98e/retry/retrytable"
+)
+
+// concurrencyRule is the condition of tasks that may start. Those of a kind that run
+// take its places 1, 2, …, and a task needs that of its max_concurrency to be free.
+// What waits for its retry has none. A claim numbers the places once, and not for
+// each task that it holds back.
+const concurrencyRule = `max_concurrency = 0 OR (kind, max_concurrency) NOT IN (
+	SELECT kind, row_number() OVER (PARTITION BY kind) FROM task WHERE status IN ('claimed', 'running'))`
+
+// service is the HTTP API and the loops. Any number of them may share a database.
+type service struct {
+	config
+
+	db       *shared.DB
+	starts   *retrytable.Table[string] // tasks whose on_start is called
+	runs     *retrytable.Table[string] // tasks that run, and end by a PATCH
+	timeouts *retrytable.Table[string] // tasks that run, and have timed out
+	hooks    *retrytable.Table[string] // calls of webhooks at the end of tasks
+	client   *http.Client
+	counts   *metrics
+	log      *slog.Logger
+
+	hears time.Time // no task times out before: the database was away, and words of tasks may be on their way
+}
+
+func newService(db *shared.DB, c config, log *slog.Logger) *service {
+	s := &service{
+		config: c, db: db, log: log, counts: newMetrics(),
+		hooks: &retrytable.Table[string]{
+			Dialect: db.Dialect, Name: "webhook_execution", Lease: c.lease,
+			Columns:  retrytable.Columns{ID: "idempotency_key", Error: "error"},
+			Statuses: retrytable.Statuses{Done: []string{"success"}, Dead: "failure"},
+		},
+		client: &http.Client{Timeout: c.hookTime},
+	}
+	s.starts = s.table(claimed, running, "")
+	s.starts.Columns.Error = "failure_reason"
+	s.starts.ClaimWhere = concurrencyRule
+	s.starts.Set.Succeed = db.SQL("started_at = {now}, last_updated = {now}")
+	s.runs = s.table(running, success, "failure_reason = $1, ") // the words of a PATCH, as they are
+	s.timeouts = s.table(running, success, "failure_reason = 'timeout: no word for ' || timeout || ' s', ")
+	s.timeouts.Lease = min(s.lease, timeoutLease)
+	return s
+}
+
+// timeoutLease is within which it is stored that a task has timed out.
+const timeoutLease = 10 * time.Second
+
+// table is the table of tasks, for workers that have some of them in hand. The columns of the
+// specification say what is due. Only a worker with a task in hand needs a lease and a fence.
+func (s *service) table(held, done status, fail string) *retrytable.Table[string] {
+	return &retrytable.Table[string]{
+		Dialect: s.db.Dialect, Name: "task", Lease: s.lease, ClaimWhere: "false",
+		OrderBy: "created_at, batch_id, position", NoPromote: true, // see retries
+		Columns: retrytable.Columns{Due: "next_retry_at", Retries: "attempt", Kind: "retry_policy"},
+		Statuses: retrytable.Statuses{
+			Ready: string(pending), Waiting: string(retryPending), Running: []string{string(held)},
+			Done: []string{string(done)}, Dead: string(failed),
+		},
+		Set: retrytable.Set{
+			Claim:   s.db.SQL("last_updated = {now}"),
+			Succeed: s.db.SQL("ended_at = {now}, last_updated = {now}"),
+			Fail:    s.db.SQL(fail + "ended_at = {now}, last_updated = {now}"),
+			Promote: s.db.SQL("started_at = NULL, ended_at = NULL, failure_reason = NULL, last_updated = {now}"),
+		},
+	}
+}
+
+// patience is how a request, or a step of a loop, waits for a database that is away.
+var patience = &retry.Policy{
+	Name: "database", MaxAttempts: retry.Unlimited, MaxElapsed: 90 * time.Second, AttemptTimeout: 5 * time.Second,
+	Backoff: retry.Exponential{Initial: 50 * time.Millisecond}, MaxDelay: time.Second, Jitter: retry.EqualJitter,
+}
+
+// tell logs what became of a task, once the transaction is committed whose context this is.
+func (s *service) tell(ctx context.Context, t task, more ...any) {
+	retrysql.AfterCommit(ctx, func(context.Context) {
+		s.log.Info(t.Name, append(append([]any{"status", t.Status.String(), "attempt", t.Attempt}, more...), "id", t.ID)...)
+	})
+}
+
+// inTx runs fn in a transaction, and again if it met with another one, if the database was
+// away, or if nobody knows whether it was committed: fn must see that it was.
+func (s *service) inTx(ctx context.Context, fn func(ctx context.Context, tx *sql.Tx) error) error {
+	return retrysql.InTx(ctx, s.db.DB, patience, &retrysql.TxOptions{Idempotent: true}, fn)
+}
+
+// change changes a task, which nobody else changes meanwhile, and returns it as it is then.
+func (s *service) change(
+	ctx context.Context, id string, do func(ctx context.Context, tx *sql.Tx, t task) error,
+) (after task, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) error {
+		t, err := s.read(ctx, tx, id, "{lock}")
+		if err != nil || after.ID != "" && t.Status == after.Status && t.LastUpdated == after.LastUpdated {
+			return err // an earlier try was committed, unless err says otherwise
+		}
+		if err := do(ctx, tx, t); err != nil {
+			return err
+		}
+		after, err = s.task(ctx, tx, id)
+		return err
+	})
+	return after, err
+}
+
+// task reads a task.
+func (s *service) task(ctx context.Context, db retrytable.DB, id string) (task, error) {
+	return s.read(ctx, db, id, "")
+}
+
+func (s *service) read(ctx context.Context, db retrytable.DB, id, lock string) (task, error) {
+	found, err := s.tasks(ctx, db, "SELECT "+taskColumns+" FROM task WHERE id = $1"+lock, id)
+	if err == nil && len(found) == 0 {
+		err = &problem{http.StatusNotFound, "task " + id + ": not found"}
+	}
+	return append(found, task{})[0], err
+}
+
+// returning ends a statement for [service.tasks].
+const returning = " RETURNING " + taskColumns
+
+// tasks executes a statement that returns taskColumns.
+func (s *service) tasks(ctx context.Context, db retrytable.DB, statement string, args ...any) ([]task, error) {
+	return shared.Query(ctx, db, scanTask, s.db.SQL(statement), args...)
+}
+
+// update executes a statement that returns IDs.
+func (s *service) update(ctx context.Context, tx retrytable.DB, statement string, args ...any) ([]string, error) {
+	return shared.Query(ctx, tx, func(rows *sql.Rows) (id string, err error) {
+		return id, rows.Scan(&id)
+	}, s.db.SQL(statement), args...)
+}
+
+// schema is what a service needs of the database, and writes to it.
+func (s *service) schema() *shared.Schema {
+	since := "{instant} NOT NULL DEFAULT now()" // of rows that are older than the column
+	noInstant, instant, century := "extract(timezone FROM %[1]s) IS NULL AND %[1]s IS NOT NULL", "%s", "'2000-01-01Z'"
+	const noInteger = "typeof(%s) NOT IN ('integer', 'null')"
+	sqlite := s.db.Dialect == retrytable.SQLite
+	if sqlite {
+		since = "{instant} NOT NULL DEFAULT 0" // must be constant there
+		noInstant, instant, century = noInteger, "unixepoch(%s) * 1000000", "946684800000000"
+	}
+	var checks []shared.Check
+	for _, c := range []string{"created_at", "started_at", "ended_at", "last_updated"} {
+		wrong, mended := fmt.Sprintf(noInstant, c), fmt.Sprintf(instant, c)
+		checks = append(checks, shared.Never(c, "{instant}", wrong, "is no instant", mended))
+	}
+	for _, c := range []string{"position", "timeout", "max_concurrency", "attempt", "success", "failures"} {
+		checks = append(checks, shared.Never(c, "bigint", "coalesce("+c+", -1) < 0", "is negative or NULL", "0"))
+		if sqlite {
+			checks = append(checks, shared.Never(c, "", fmt.Sprintf(noInteger, c), "is no integer", "CAST("+c+" AS integer)"))
+		}
+	}
+	return &shared.Schema{Program: "tasks", Jobs: s.all(), Probe: retrytable.Probe[string]{Insert: s.probed, Worker: &retrytable.Worker[string]{InTx: s.called}}, Tables: []shared.Table{
+		{
+			Name: "task", New: "id text PRIMARY KEY", ID: "text", Columns: shared.Columns(
+				"batch_id", "text NOT NULL DEFAULT ''", "position", "bigint NOT NULL DEFAULT 0", "local_id", "text NOT NULL DEFAULT ''",
+				"name", "text NOT NULL DEFAULT ''", "kind", "text NOT NULL DEFAULT ''", "timeout", "int NOT NULL DEFAULT 60",
+				"max_concurrency", "int NOT NULL DEFAULT 0", "on_start", "jsonb", "on_success", "jsonb", "on_failure", "jsonb",
+				"retry_policy", "jsonb", "success", "bigint NOT NULL DEFAULT 0", "failures", "bigint NOT NULL DEFAULT 0",
+				"created_at", since, "started_at", "{instant}", "ended_at", "{instant}", "last_updated", since),
+			ByHand: shared.Columns("status", "text NOT NULL DEFAULT 'paused'"), InJobs: true, // a new table gets retrytable's
+			Indexes: shared.Columns("task_batch", "(batch_id)", "task_created", "(created_at)",
+				"task_running", "(kind) WHERE status IN ('claimed', 'running')", "task_timeouts", "(lease_until) WHERE status IN ('running')"),
+			Checks: append(checks, shared.Never("next_retry_at", "{instant}", "next_retry_at < "+century, "is in a past century", "{now}")),
+		},
+		{
+			Name: "task_link", New: "parent_id {task} NOT NULL, child_id {task} NOT NULL, PRIMARY KEY (parent_id, child_id)",
+			Indexes: shared.Columns("task_link_child", "(child_id)"),
+		},
+		{
+			Name: "webhook_execution", New: "idempotency_key text PRIMARY KEY", Jobs: s.hooks,
+			Columns: shared.Columns("task_id", "{task}", "attempt", "int NOT NULL DEFAULT 0", "action", "jsonb"),
+			Indexes: shared.Columns("webhook_execution_task", "(task_id)"),
+		},
+	}}
+}
+
+// probed inserts a task.
+func (s *service) probed(ctx context.Context, tx *sql.Tx) error {
+	return s.insert(ctx, tx, uuid.NewString(), 0, newTask{ID: "probe"}, map[string]string{"probe": uuid.NewString()})
+}
+
+// called records a call.
+func (s *service) called(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
+	return s.record(ctx, tx, task{basicTask: basicTask{ID: o.Job.ID}, OnStart: &action{}}, 0, o.Err)
+}
+
+// all is the table of tasks with the words of all statuses, which an enum must have. The
+// policies are not retrytable's: it would have them in a column of text.
+func (s *service) all() *retrytable.Table[string] {
+	t := s.table(claimed, success, "")
+	t.Columns.Error, t.Columns.Kind = "failure_reason", ""
+	t.Statuses.Done = append(t.Statuses.Done, string(running), string(canceled), string(waiting), string(paused))
+	return t
+}
+
+// ready returns an error if something is missing, or if nobody would call the actions of tasks.
+func (s *service) ready(ctx context.Context) error {
+	err := s.db.Check(ctx, s.schema())
+	if err == nil {
+		err = s.hooks.Probe(ctx, s.db.DB, retrytable.Probe[string]{})
+	}
+	if err != nil {
+		return err
+	}
+	return s.uncalled(ctx)
+}
+
+// uncalled refuses a table of others with the actions of tasks that have not ended, and have no
+// actions in their own columns: nobody would be called.
+func (s *service) uncalled(ctx context.Context) error {
+	having := `SELECT m.name FROM sqlite_master AS m, pragma_table_info(m.name) AS c
+		WHERE m.type = 'table' AND c.name = 'task_id'`
+	if s.db.Dialect == retrytable.PostgreSQL {
+		having = `SELECT table_name AS name FROM information_schema.columns
+			WHERE table_schema = current_schema() AND column_name = 'task_id'`
+	}
+	tables, err := s.update(ctx, s.db, "SELECT name FROM ("+having+`) AS t
+		WHERE (name LIKE '%action%' OR name LIKE '%hook%') AND name <> 'webhook_execution'`)
+	if err != nil {
+		return err
+	}
+	for _, table := range tables {
+		var n int
+		var id sql.NullString
+		err := s.db.QueryRowContext(ctx, `SELECT count(*), min(CAST(id AS text)) FROM task WHERE status IN `+alive+`
+			AND on_start IS NULL AND on_success IS NULL AND on_failure IS NULL
+			AND CAST(id AS text) IN (SELECT CAST(task_id AS text) FROM "`+table+`")`).Scan(&n, &id)
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
+				"copy them to the columns on_start, on_success and on_failure of task", table, n, id.String)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
