@@ -151,7 +151,7 @@ func FuzzFromGo(f *testing.F) {
 
 func TestClients(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
+	for _, tt := range []struct {
 		name, policy                    string
 		outage                          float64
 		through, gaveUp, rows, attempts int
@@ -164,8 +164,7 @@ func TestClients(t *testing.T) {
 		{"a timeout", `{"max_attempts": "unlimited", "jitter": "none", "backoff": {"constant": "1s"}, "timeout": "2500ms"}`, 4, 0, 1000, 3, 3000, false, 1000, 0},
 		{"no wait", `{"max_attempts": "unlimited", "backoff": {"constant": "0s"}}`, 3, 0, 0, 12, 201_000, true, 200_000, 1000},
 		{"many attempts", `{"max_attempts": 20, "jitter": "none", "backoff": {"constant": "1s"}}`, 15, 1000, 0, 12, 16_000, true, 1000, 0},
-	}
-	for _, tt := range tests {
+	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			c, err := model.MakeClients([]byte(tt.policy), tt.outage)
@@ -254,6 +253,20 @@ func TestStorm(t *testing.T) {
 	require.ErrorContains(t, err, "must be an object")
 }
 
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	b, err := model.MakeBacklog(50, 2)
+	require.NoError(t, err)
+	require.Len(t, b.Ways, 2)
+	alone, shared := b.Ways[0], b.Ways[1]
+	assert.Greater(t, alone.Refused, 30*shared.Refused)
+	assert.InDelta(t, alone.Took.Seconds(), shared.Took.Seconds(), 4)
+	for _, limit := range [][2]float64{{0, 2}, {1001, 2}, {50, 0}, {50, 3601}} {
+		_, err = model.MakeBacklog(limit[0], limit[1])
+		require.EqualError(t, err, "limit: must be 1 to 1000 requests in at most 1 h")
+	}
+}
+
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	for question, want := range map[string]string{
@@ -265,11 +278,12 @@ func TestAsk(t *testing.T) {
 		`["compare"]`:                `{"error":"outage: must be above 0 s and at most 24 h"}`,
 		`["fire"]`:                   `{"error":"question: nobody knows fire"}`,
 		`{}`:                         `{"error":"question: json: cannot unmarshal object into Go value of type []interface {}"}`,
+		`["backlog", "50"]`:          `{"error":"limit: must be 1 to 1000 requests in at most 1 h"}`,
 		`["storm", "{}", "fire", 1]`: `{"error":"fault: fire: must be one of stall, outage, partial, brownout, quota"}`,
 	} {
 		assert.JSONEq(t, want, string(model.Ask([]byte(question))), question)
 	}
-	for _, question := range []string{`["go", "retry.Policy{}"]`, `["clients", "{}", 3]`, `["compare", 3]`, `["storm", "{}", "stall"]`} {
+	for _, question := range []string{`["go", "retry.Policy{}"]`, `["clients", "{}", 3]`, `["compare", 3]`, `["storm", "{}", "stall"]`, `["backlog", 50, 2]`} {
 		assert.NotContains(t, string(model.Ask([]byte(question)))[:12], "error", question)
 	}
 }

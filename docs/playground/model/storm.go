@@ -1,9 +1,11 @@
 package model
 
 import (
+	"errors"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/pace/scene"
 	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 )
 
@@ -81,4 +83,19 @@ func MakeStorm(form []byte, fault string) (*Storm, error) {
 		})
 	}
 	return storm, nil
+}
+
+// Backlog is what becomes of jobs that come at once, behind a limit that they do not know.
+type Backlog struct {
+	Jobs int         `json:"jobs"`
+	Ways []scene.Way `json:"ways"` // each alone, and behind a Quota
+}
+
+// MakeBacklog simulates 1,000 jobs behind a limit of n requests in a time of seconds.
+func MakeBacklog(n, seconds float64) (*Backlog, error) {
+	const jobs = 1000
+	if !(n >= 1 && n <= jobs && seconds > 0 && seconds <= 3600) {
+		return nil, errors.New("limit: must be 1 to 1000 requests in at most 1 h")
+	}
+	return &Backlog{jobs, scene.Backlog(int(n), time.Duration(seconds*float64(time.Second)), jobs, 0)}, nil
 }

@@ -35,6 +35,7 @@ function latest(show) {
 const askPlan = latest(showPlan);
 const askClients = latest(drawClients);
 const askStorm = latest(drawStorm);
+const askBacklog = latest(showBacklog);
 const askPresets = latest((answer) => showPresets(answer, (preset) => {
   show(JSON.stringify(preset.policy), "preset");
   $("preset").value = preset.name;
@@ -88,6 +89,8 @@ function simulate() {
   askClients(["clients", text, Number($("outage").value)]);
   askStorm(["storm", text, $("fault").value]);
 }
+
+const simulateBacklog = () => askBacklog(["backlog", ...$("limit").value.split(" ").map(Number)]);
 
 const order = ["name", "max_attempts", "max_elapsed", "attempt_timeout", "timeout", "reset_after", "backoff", "max_delay", "jitter", "max_retry_after", "free_rate_limits", "non_idempotent", "overrides"];
 
@@ -236,6 +239,7 @@ function listen() {
     simulate();
   });
   $("fault").addEventListener("input", simulate);
+  $("limit").addEventListener("input", simulateBacklog);
   $("use").addEventListener("input", showCode);
   listenToTabs();
   listenToCopying();
@@ -281,6 +285,7 @@ async function start() {
   await askPresets(["compare", Number($("outage").value)]);
   $("preset").append(new Option("choose a preset", ""), ...compared.map(({ name }) => new Option(name, name)));
   $("preset").value = "";
+  simulateBacklog();
   listen();
   document.body.dataset.ready = "true";
 }

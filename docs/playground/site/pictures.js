@@ -213,6 +213,17 @@ function stormText([budget, without, none], well, background) {
   return `${seen} The last column is what retries are for: with ${percent(background)} errors, ${percent(none.everyday)} of the calls succeed without them, and ${percent(budget.everyday)} with them.`;
 }
 
+// showBacklog shows how jobs get through a limit: each alone, and with a Quota.
+function showBacklog({ ways }) {
+  $("backlog").tBodies[0].replaceChildren(
+    ...ways.map(({ name, refused, took }) => {
+      const row = document.createElement("tr");
+      for (const text of [name, plural(refused, "time"), time(took / 1e9)]) row.insertCell().textContent = text;
+      return row;
+    }),
+  );
+}
+
 // drawPreset draws a preset's card: the range of every wait, and a thousand clients.
 function drawPreset(canvas, { plan, clients }) {
   const scale = devicePixelRatio || 1, width = canvas.clientWidth || 260, bars = 8, height = 150;
