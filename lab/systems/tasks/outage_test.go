@@ -267,7 +267,7 @@ const (
 // crashConfig is that of workers in a hurry.
 func crashConfig() config {
 	c, err := readConfig(func(string) string { return "" })
-	c.lease, c.hookTime = 250*time.Millisecond, 120*time.Millisecond
+	c.lease, c.hookTime = 600*time.Millisecond, 300*time.Millisecond
 	c.interval, c.poll = 30*time.Millisecond, 10*time.Millisecond
 	if err != nil {
 		panic(err)

@@ -121,11 +121,18 @@ func (k kind) open(t testing.TB) *store {
 
 func openDB(t testing.TB, driver, dsn string) *sql.DB {
 	t.Helper()
-	db := testkit.Must(sql.Open(driver, dsn))(t)
+	db := keepIdle(testkit.Must(sql.Open(driver, dsn))(t))
 	t.Cleanup(func() {
 		testkit.Idle(t, db)
 		assert.NoError(t, db.Close())
 	})
+	return db
+}
+
+// keepIdle lets a pool keep what a test uses at once. A server of many tests would be busy with
+// connections that come and go: each costs it as much as a hundred statements.
+func keepIdle(db *sql.DB) *sql.DB {
+	db.SetMaxIdleConns(20)
 	return db
 }
 

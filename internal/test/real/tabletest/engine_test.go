@@ -152,11 +152,11 @@ func (q *tableQueue) connect() (db *sql.DB, kill func() error) {
 	}
 	var cable enginetest.Cable
 	if q.dialect == retrytable.MySQL {
-		db = sql.OpenDB(dollarConnector{dsn: q.dsn, dial: cable.DialContext})
+		db = keepIdle(sql.OpenDB(dollarConnector{dsn: q.dsn, dial: cable.DialContext}))
 	} else {
 		config := testkit.Must(pgx.ParseConfig(q.dsn))(q.t)
 		config.DialFunc = cable.DialContext
-		db = stdlib.OpenDB(*config)
+		db = keepIdle(stdlib.OpenDB(*config))
 	}
 	q.t.Cleanup(func() { assert.NoError(q.t, db.Close()) })
 	return db, func() error {

@@ -137,11 +137,11 @@ func WorkerEnv(dsn string) string { return workerDSN + "=" + dsn }
 // Kill keeps so many processes running that do the work of [Main] on db, and
 // kills one of them, with SIGKILL, every 30 to 130 ms, so many times. It returns
 // when done says so, which it asks each time. The test fails if a worker ends in another way
-// than killed, by Kill or by its work, or if all takes longer than five minutes, which is
+// than killed, by Kill or by its work, or if all takes longer than ten minutes, which is
 // much even for a machine that has a lot else to do.
 func Kill(t *testing.T, db *shared.DB, workers, kills int, done func() bool) {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
 	var wg sync.WaitGroup
 	alive := make([]atomic.Pointer[os.Process], workers)
