@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
@@ -278,4 +279,46 @@ func TestTwoClocks(t *testing.T) {
 		}
 		assert.LessOrEqual(t, sum, 3*int(2*time.Second/gap)+20)
 	})
+}
+
+// A place is given up when its owner does not come back in time: while others ask, after a few
+// seconds, and while nobody does, after a minute. A turn that was put aside for it is given back.
+func TestPlacesAreGivenUp(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		looks []time.Duration // since the beginning
+		left  int
+	}{
+		"in time":                {[]time.Duration{11 * time.Second, 15 * time.Second}, 4},
+		"others ask":             {[]time.Duration{12 * time.Second, 20 * time.Second}, 0},
+		"others asked before":    {[]time.Duration{9 * time.Second, 20 * time.Second}, 4},
+		"nobody asks":            {[]time.Duration{70 * time.Second}, 4},
+		"nobody asks for longer": {[]time.Duration{80 * time.Second}, 0},
+		"the clock goes back":    {[]time.Duration{-time.Hour}, 4},
+		"by more than a day":     {[]time.Duration{-25 * time.Hour}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := newAsks(t, &retryquota.Quota{})
+			a.refused(a.take(1), 10*time.Second)
+			a.Take(a.p, 3)
+			require.Equal(t, 4, a.Status(a.p).Away, "who was refused, and three that wait")
+			for _, at := range tt.looks {
+				a.now = firstAttempt.Add(at)
+				a.Take(a.p, 0)
+			}
+			assert.Equal(t, tt.left, a.Status(a.p).Away)
+		})
+	}
+
+	limiter, clock := &steady{gap: 10 * time.Second}, &retrytest.Clock{}
+	p := &retry.Policy{Quota: &retryquota.Line{Limiter: limiter}, Clock: clock}
+	_, n, _ := p.Quota.Take(p, 2)
+	require.Equal(t, 1, n)
+	wait := time.Duration(0)
+	for _, d := range []time.Duration{10100 * time.Millisecond, 6900 * time.Millisecond} {
+		clock.Advance(d)
+		_, _, wait = p.Quota.Take(p, 0)
+	}
+	assert.Zero(t, wait)
 }

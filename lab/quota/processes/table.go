@@ -158,6 +158,7 @@ func workAt(
 		return err
 	}
 	defer func() { _ = db.Close() }()
+	db.SetMaxIdleConns(t.Places + 2)
 	w.DB, w.Table, w.Concurrency = db, cmp.Or(w.Table, jobs("")), t.Places
 	w.Work = func(ctx context.Context, job *retrytable.Job[int64]) error {
 		if job.Kind != prompt {

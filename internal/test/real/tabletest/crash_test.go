@@ -178,14 +178,14 @@ var crashRefusal = map[retrytable.Dialect][2]string{
 // more often than it may, and those that kill their worker end.
 //
 //	RETRY_TEST_CRASH=2000,8,200 go test -run 'TestCrash$' -timeout 1h
-func TestCrash(t *testing.T) {
+func TestCrash(t *testing.T) { //nolint:tparallel // one after the other: to start processes and connections is work
 	t.Parallel()
-	for n, k := range kinds {
+	for n, k := range kinds { //nolint:paralleltest // see above
 		if k != databases[0] && k != databases[2] && k != databases[3] {
 			continue
 		}
 		for _, loop := range []string{"Worker", "Worker, in groups"} {
-			t.Run(k.name+"/"+loop, func(t *testing.T) { //nolint:paralleltest // to start processes and connections is work
+			t.Run(k.name+"/"+loop, func(t *testing.T) {
 				s := k.open(t)
 				run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY)")
 				run(t, s.db, crashTable(k).Schema())
