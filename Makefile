@@ -45,8 +45,8 @@ help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 # Once all is compiled, each lane runs its targets one after the other. The tests of test-all
-# wait more than they compute, and the second lane computes meanwhile.
-LANES := build "test-all release-check" "tidy apidiff lint cross test-32 arch race toolchains allocs sleepers fuzz test"
+# wait more than they compute, and the other lanes compute meanwhile.
+LANES := build "test-all release-check" "tidy apidiff lint test" "cross test-32 arch race toolchains allocs sleepers fuzz"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took
@@ -98,12 +98,15 @@ HEAVY := ./adapters/retrykube ./adapters/retrypubsub ./adapters/retrysqs ./adapt
 # What is light in a heavy module.
 LIGHT := $(addprefix ./internal/test/real/,browsertest site sqltest tabletest)
 
+# For a busy machine. With the same flags, go test knows what it has run already.
+PATIENCE := -flags "-timeout 20m"
+
 # The runner prints a line for every package, and at the end what was left out and why.
 # Tests that need no server wait for timers more than they compute, so modules run at once.
 .PHONY: test
 test: ## every test that needs nothing but Go, except those of heavy modules
 	@echo "test: left to test-all: $(HEAVY)"
-	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests -modules 3 $(filter-out $(HEAVY),$(MODULES)) $(LIGHT)
+	@RETRY_TEST_SERVERS=none $(NOWHERE) go run ./internal/runtests $(PATIENCE) -modules 3 $(filter-out $(HEAVY),$(MODULES)) $(LIGHT)
 
 # What takes longest comes first, and the others run beside it. The packages of a large module are
 # tested as modules are: a browser computes, and would be in the way of those that come first.
@@ -113,7 +116,7 @@ PARTS := $(patsubst %/,%,$(sort $(dir $(foreach module,$(LARGE),$(wildcard $(mod
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/runtests -flags "-timeout 20m" -modules 3 $(LONGEST) $(filter-out $(LARGE),$(MODULES)) $(filter-out $(LONGEST),$(PARTS))
+	@.ci/services.sh go run ./internal/runtests $(PATIENCE) -modules 3 $(LONGEST) $(filter-out $(LARGE),$(MODULES)) $(filter-out $(LONGEST),$(PARTS))
 
 .PHONY: race
 race: ## the tests of the root module under the race detector

@@ -72,7 +72,7 @@ func crashReplay(ctx context.Context, db *shared.DB, r *request) (outcome, error
 	}
 }
 
-// Two workers are killed every 30 to 130 ms, 50 times, and by some of the runs. No
+// Two workers are killed every 30 to 130 ms, 25 times, and by some of the runs. No
 // run is lost, none is run more often than it may, and those that kill their
 // worker end.
 func TestCrash(t *testing.T) {
@@ -83,7 +83,7 @@ func TestCrash(t *testing.T) {
 		for n := range crashRuns {
 			dbtest.Exec(t, db, "INSERT INTO runs (id, category, url) VALUES ($1, 'web', '')", fmt.Sprintf("%03d", n))
 		}
-		dbtest.Kill(t, db, 2, 50, func() bool {
+		dbtest.Kill(t, db, 2, 25, func() bool {
 			return dbtest.Get[bool](t, db, "SELECT NOT EXISTS (SELECT 1 FROM runs "+
 				"WHERE status IN ('discovered', 'processing') OR next_retry_at IS NOT NULL)")
 		})

@@ -343,7 +343,7 @@ func TestCrash(t *testing.T) {
 		}
 		_, err := s.create(t.Context(), batch)
 		require.NoError(t, err)
-		dbtest.Kill(t, db, 2, 50, func() bool {
+		dbtest.Kill(t, db, 2, 25, func() bool {
 			busy := dbtest.Get[bool](t, db, `SELECT EXISTS (SELECT 1 FROM task WHERE status IN `+alive+`) OR
 				EXISTS (SELECT 1 FROM webhook_execution WHERE status IN ('ready', 'waiting', 'running'))`)
 			return !busy

@@ -404,7 +404,7 @@ func TestWorkerQuota(t *testing.T) {
 			assert.Empty(t, s.errs)
 			refused[quota] = refusals
 			if quota {
-				assert.LessOrEqual(t, refusals, jobs*15/100)
+				assert.LessOrEqual(t, refusals, jobs*20/100, "a busy machine mixes the order of those that answer")
 				assert.LessOrEqual(t, time.Since(start), 21*time.Second, "18 s are needed")
 			}
 		})
