@@ -116,7 +116,7 @@ PARTS := $(patsubst %/,%,$(sort $(dir $(foreach module,$(LARGE),$(wildcard $(mod
 
 .PHONY: test-all
 test-all: ## every test, those against servers too; FRESH=1 starts servers of its own
-	@.ci/services.sh go run ./internal/runtests $(PATIENCE) -modules 3 $(LONGEST) $(filter-out $(LARGE),$(MODULES)) $(filter-out $(LONGEST),$(PARTS))
+	@.ci/services.sh go run ./internal/runtests $(PATIENCE) -modules 2 $(LONGEST) $(filter-out $(LARGE),$(MODULES)) $(filter-out $(LONGEST),$(PARTS))
 
 .PHONY: race
 race: ## the tests of the root module under the race detector

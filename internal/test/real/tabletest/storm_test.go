@@ -45,7 +45,7 @@ func TestWorkerConnections(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			table := "jobs_" + strings.ReplaceAll(how, " ", "_")
-			jobs := &retrytable.Table[int64]{Name: table, Lease: 6 * time.Second}
+			jobs := &retrytable.Table[int64]{Name: table, Lease: 12 * time.Second}
 			run(t, owner, "CREATE TABLE "+table+" (id bigint PRIMARY KEY); "+jobs.Schema()+"GRANT ALL ON "+table+" TO app")
 			run(t, owner, fmt.Sprintf("INSERT INTO %s (id) SELECT generate_series(1, %d)", table, n))
 			u := testkit.Must(url.Parse(dsn))(t)
@@ -71,12 +71,13 @@ func TestWorkerConnections(t *testing.T) {
 
 // spoiled is how long something is in the way: longer than between two heartbeats, and for
 // less than what is left of a lease then.
-const spoiled = 2500 * time.Millisecond
+const spoiled = 4500 * time.Millisecond
 
 // crowd has a Worker do all jobs at once, which end long after their first lease, and returns
 // how many connections it had at most. Something is in the way of the first heartbeat.
 func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil func()) (most int) {
 	t.Helper()
+	db.SetMaxIdleConns(2) // as a program has that does not set it
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var begun, done atomic.Int32
@@ -84,7 +85,7 @@ func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil
 		Table: jobs, DB: db, Concurrency: n, Poll: 100 * time.Millisecond, Policy: &retry.Policy{},
 		Work: func(ctx context.Context, _ *retrytable.Job[int64]) error {
 			begun.Add(1)
-			return sleep(ctx, 9*time.Second)
+			return sleep(ctx, 15*time.Second)
 		},
 		After:   func(context.Context, *retrytable.Outcome[int64]) { done.Add(1) },
 		OnError: func(_ context.Context, err error) { t.Log(err) },
@@ -92,7 +93,7 @@ func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil
 	over := make(chan error, 1)
 	go func() { over <- w.Run(ctx) }()
 	require.Eventually(t, func() bool { return int(begun.Load()) == n }, time.Minute, time.Millisecond)
-	time.AfterFunc(1500*time.Millisecond, spoil) // the first heartbeat is half a second later
+	time.AfterFunc(3500*time.Millisecond, spoil) // the first heartbeat is half a second later
 	for end := time.Now().Add(time.Minute); int(done.Load()) < n && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		most = max(most, db.Stats().OpenConnections)
 	}
