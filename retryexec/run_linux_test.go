@@ -279,7 +279,7 @@ func TestKillWithParent(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, r.Close()) }()
 	worker := command(t.Context(), "mortal", "out:started", "hang")
-	worker.Stdout = w // and that of the command
+	worker.Stdout = w // and the output of the command
 	require.NoError(t, worker.Start())
 	require.NoError(t, w.Close())
 	require.NoError(t, r.SetReadDeadline(time.Now().Add(20*time.Second)))

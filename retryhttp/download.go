@@ -67,7 +67,7 @@ func (d *download) read(resp *http.Response) error {
 	case d.offset == 0 && !part && resp.StatusCode != http.StatusOK:
 		return retry.MarkFinal(fmt.Errorf("retryhttp: Download: %d has not the content", resp.StatusCode))
 	case d.offset == 0:
-		d.version = resp.Header.Get("Last-Modified") // that of an attempt that has written nothing is of no use
+		d.version = resp.Header.Get("Last-Modified") // the version of an attempt that has written nothing is of no use
 		if etag := resp.Header.Get("ETag"); !strings.HasPrefix(etag, "W/") {
 			d.version = cmp.Or(etag, d.version)
 		}

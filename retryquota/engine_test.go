@@ -302,7 +302,7 @@ func TestPlacesAreGivenUp(t *testing.T) {
 			a := newAsks(t, &retryquota.Quota{})
 			a.refused(a.take(1), 10*time.Second)
 			a.Take(a.p, 3)
-			require.Equal(t, 4, a.Status(a.p).Away, "who was refused, and three that wait")
+			require.Equal(t, 4, a.Status(a.p).Away, "the one that was refused, and three that wait")
 			for _, at := range tt.looks {
 				a.now = firstAttempt.Add(at)
 				a.Take(a.p, 0)

@@ -284,7 +284,7 @@ func TestAfterCommitNested(t *testing.T) {
 	assert.Equal(t, []string{"inner", "outer"}, called)
 }
 
-// Whoever hands it to no transaction would never see it called.
+// A function that is handed to no transaction would never be called.
 func TestAfterCommitOutside(t *testing.T) {
 	t.Parallel()
 	assert.PanicsWithValue(t, "retrysql: AfterCommit: the context is not that of a function of InTx", func() {

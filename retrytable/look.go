@@ -57,7 +57,7 @@ const (
 // dead rows if Status is Dead, at those that are due first if Status is Ready or Waiting or both, at the
 // running ones if it is Running, and at all rows otherwise, the newest first by their IDs. Waiting jobs
 // without a due time, in MySQL or with an OrderBy, are found among the newest rows only, and so are in
-// MySQL Running ones without a lease. The args are those of Jobs.Where.
+// MySQL Running ones without a lease. The args belong to Jobs.Where.
 func (t *Table[ID]) List(ctx context.Context, db DB, jobs Jobs[ID], args ...any) (page Page[ID], err error) {
 	return t.list(ctx, db, "list", jobs, cmp.Or(jobs.Limit, usualPage), longText, args)
 }

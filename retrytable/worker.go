@@ -110,13 +110,13 @@ type Worker[ID any] struct {
 
 	// Policy decides about failures; nil means the zero Policy. Its Observer is told
 	// about every retry, give-up and success once it is stored, on the goroutine of the job,
-	// and about attempts if it has the method Attempt. Its Clock only limits attempts: the
+	// and about attempts if its Attempt is set. Its Clock only limits attempts: the
 	// time is that of the database. Its Budget is not asked, because a job waits in
 	// the database and not in a call.
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is [Row].Kind: see
-	// [retry.Policy.For]. For a kind without one, Policy decides. PolicyFor is called when
+	// [retryjob.PolicyFor]. For a kind without one, Policy decides. PolicyFor is called when
 	// an attempt begins and for a lost attempt, so that a new policy counts from the next
 	// attempt on.
 	//

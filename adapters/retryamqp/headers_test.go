@@ -315,7 +315,7 @@ func TestFurtherQueues(t *testing.T) {
 	assert.Zero(t, state.Messages)
 }
 
-// Who cannot tell the broker anything does not take the message again and again.
+// A consumer that cannot tell the broker anything does not take the message again and again.
 func TestChannelClosed(t *testing.T) {
 	t.Parallel()
 	q := open(t, "quorum")

@@ -180,7 +180,7 @@ func (e *Error) GRPCStatus() *status.Status {
 
 // ended returns what a call returns that has ended with err.
 func ended(err error) error {
-	if e, ok := err.(*retry.Error); ok { //nolint:errorlint // that of the call, not one of an inner policy
+	if e, ok := err.(*retry.Error); ok { //nolint:errorlint // the error of the call, not of an inner policy
 		return &Error{e}
 	}
 	return err

@@ -33,7 +33,7 @@ type Retries struct {
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the subject of the
-	// message: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
+	// message: see [retryjob.PolicyFor]. The method Get of a retrypolicies.Policies is one. A
 	// message of a kind without a policy comes again after a second.
 	PolicyFor func(kind string) (*retry.Policy, error)
 

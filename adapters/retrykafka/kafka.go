@@ -31,7 +31,7 @@ type Retries struct {
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the topic of the
-	// record: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one. A
+	// record: see [retryjob.PolicyFor]. The method Get of a retrypolicies.Policies is one. A
 	// record of a kind without a policy comes again after a second, and OnError is told.
 	PolicyFor func(kind string) (*retry.Policy, error)
 

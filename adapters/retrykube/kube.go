@@ -23,7 +23,7 @@ type Retries[T comparable] struct {
 	// Policy decides. nil means the zero Policy. Validate it when the program starts.
 	Policy *retry.Policy
 
-	// PolicyFor, if not nil, returns the policy for an item: see [retry.Policy.For]. An item
+	// PolicyFor, if not nil, returns the policy for an item: see [retryjob.PolicyFor]. An item
 	// without a policy is tried again after a second.
 	PolicyFor func(item T) (*retry.Policy, error)
 

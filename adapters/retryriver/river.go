@@ -30,7 +30,7 @@ type Retries struct {
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the Kind of the
-	// arguments: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one.
+	// arguments: see [retryjob.PolicyFor]. The method Get of a retrypolicies.Policies is one.
 	// A job of a kind without a policy fails for River, and is tried again.
 	PolicyFor func(kind string) (*retry.Policy, error)
 }

@@ -28,7 +28,7 @@ type Retries struct {
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is in KindField of
-	// the message: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one.
+	// the message: see [retryjob.PolicyFor]. The method Get of a retrypolicies.Policies is one.
 	// A message of a kind without a policy comes again after a second, and OnError is told.
 	PolicyFor func(kind string) (*retry.Policy, error)
 	KindField string // a field of messages; empty means "kind"

@@ -25,7 +25,7 @@ type Retries struct {
 	Policy *retry.Policy
 
 	// PolicyFor, if not nil, returns the policy for a kind of jobs, which is the type of the
-	// activity: see [retry.Policy.For]. The method Get of a retrypolicies.Policies is one.
+	// activity: see [retryjob.PolicyFor]. The method Get of a retrypolicies.Policies is one.
 	// An activity of a kind without a policy comes again after a second.
 	PolicyFor func(kind string) (*retry.Policy, error)
 }

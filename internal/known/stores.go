@@ -19,7 +19,7 @@ var (
 
 const kafkaThrottled = 89
 
-// librdkafka classifies the codes of Kafka and, below 0, those of librdkafka itself.
+// librdkafka classifies the codes of Kafka and, below 0, its own.
 //
 // https://github.com/confluentinc/librdkafka/blob/master/src/rdkafka.h
 func librdkafka(code int64) Fact {
@@ -140,7 +140,7 @@ func Redis(reply string) (f Fact) {
 		if f = Permanent("redis"); strings.HasPrefix(rest, "max number of clients reached") {
 			f = Unapplied("redis_max_clients")
 		}
-	case "redis:": // no reply, but that of the client
+	case "redis:": // no reply, but an error of the client
 		if rest == "nil" {
 			f = Permanent("not_found")
 		}

@@ -38,7 +38,7 @@ type Call func() (*http.Response, error)
 
 // Peer is a contestant.
 type Peer struct {
-	// Name is that of the benchmarks: by=Name.
+	// Name is the name in the benchmarks: by=Name.
 	Name string
 
 	// Note says where its API forces a difference that the figures show.

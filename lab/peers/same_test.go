@@ -197,7 +197,7 @@ func (c *Contestant) bounds(i int) (lo, hi time.Duration) {
 	return 0, min(initial<<i, limit)
 }
 
-// Who says that its delays differ has to say how, and the other way round.
+// A peer that says that its delays differ has to say how, and the other way round.
 func TestDelaysThatDifferAreNoted(t *testing.T) {
 	t.Parallel()
 	for _, c := range Contestants() {

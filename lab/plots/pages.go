@@ -88,11 +88,11 @@ const (
 	byUs   = "retry"
 	byHand = "hand"
 
-	// Those of retrypool, which blocks no caller.
+	// Benchmarks of retrypool, which blocks no caller.
 	byPool    = "retrypool"
 	byPoolOwn = "retrypool, own contexts"
 
-	// Those of stored jobs: how their names begin.
+	// Benchmarks of stored jobs: how their names begin.
 	byWorker = "Worker"
 	byLoops  = "loops by hand"
 )

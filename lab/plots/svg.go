@@ -35,7 +35,7 @@ func every(step, from, to int) plot.ConstantTicks {
 	return at(values...)
 }
 
-// unit adds a unit to all labels but that of 0.
+// unit adds a unit to all labels but 0.
 func unit(ticks plot.ConstantTicks, unit string) plot.ConstantTicks {
 	for i := range ticks {
 		if ticks[i].Value != 0 {

@@ -105,7 +105,7 @@ func named(name string, s service.Strategy) service.Strategy {
 	return s
 }
 
-// timeout returns that of an attempt.
+// timeout returns the timeout of an attempt.
 func (o *Options) timeout() time.Duration {
 	if o.Policy.AttemptTimeout > 0 {
 		return o.Policy.AttemptTimeout
@@ -121,7 +121,7 @@ type Budget struct {
 	reserve int
 }
 
-// defaultBudget is that of the zero [retry.Budget].
+// defaultBudget is the budget of the zero [retry.Budget].
 var defaultBudget = Budget{0.1, 5 * time.Second, 3}
 
 const off = "off"

@@ -53,7 +53,7 @@ func ours() service.Strategy {
 	return service.Budgeted(func() *retry.Budget { return &retry.Budget{} })
 }
 
-// stall is that of the contract.
+// stall is the stall of the contract.
 func stall(clients int) service.Scenario {
 	s := service.Default()
 	s.Clients, s.After = clients, 2*time.Minute

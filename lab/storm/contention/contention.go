@@ -118,7 +118,7 @@ type Strategy struct {
 	New  func(jitter *rand.Rand) Waits
 }
 
-// Strategies returns those of the article, and ±20 %. All but the decorrelated
+// Strategies returns the strategies of the article, and ±20 %. All but the decorrelated
 // one are policies of this library.
 func Strategies() []Strategy {
 	exponential := retry.Exponential{Initial: 2 * base}

@@ -264,7 +264,7 @@ const (
 	crashRetries = 6
 )
 
-// crashConfig is that of workers in a hurry.
+// crashConfig is the config of workers in a hurry.
 func crashConfig() config {
 	c, err := readConfig(func(string) string { return "" })
 	c.lease, c.hookTime = 600*time.Millisecond, 300*time.Millisecond

@@ -165,7 +165,7 @@ func ofFamily(family, code string) (v retry.Verdict) {
 	}
 }
 
-// CloseError is known by its name and field, as those of the packages for WebSockets are.
+// CloseError is known by its name and field, as the errors of the packages for WebSockets are.
 type CloseError struct{ Code int }
 
 // Error implements error.
