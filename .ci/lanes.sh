@@ -9,9 +9,9 @@
 # failure no lane begins another target. The last line says how long each took.
 set -uo pipefail
 
-# Where there is such a class, they are not even on a processor when a test wakes up.
+# In the idle class, where there is one, they give way at once when a test wakes up.
 low=(nice -n 19)
-! chrt --idle 0 true 2>/dev/null || low+=(chrt --idle 0)
+if chrt --idle 0 true 2>/dev/null; then low+=(chrt --idle 0); fi
 
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT

@@ -123,15 +123,25 @@ func inGroups(ctx context.Context, k kind, dsn string) error {
 // there.
 func grouped(id int64) bool { return id%4 != 0 && !slow(id) || poison(id) }
 
-func newReadyMade(k kind, dsn string) (*retrytable.Worker[int64], error) {
+// connect opens the database in a process that will be killed. At once it has opened all of the
+// connections, so they are few.
+func connect(k kind, dsn string) (*sql.DB, error) {
 	db, err := sql.Open(k.driver, dsn)
 	if err != nil {
 		return nil, err
 	}
 	keepIdle(db)
-	db.SetMaxOpenConns(4) // whoever lives for a moment opens them all
+	db.SetMaxOpenConns(4)
 	if k.dialect == retrytable.SQLite {
 		db.SetMaxOpenConns(1)
+	}
+	return db, nil
+}
+
+func newReadyMade(k kind, dsn string) (*retrytable.Worker[int64], error) {
+	db, err := connect(k, dsn)
+	if err != nil {
+		return nil, err
 	}
 	return &retrytable.Worker[int64]{
 		Table: crashTable(k), DB: db, Policy: crashPolicy, Poll: 5 * time.Millisecond,
@@ -241,8 +251,8 @@ func killWorkers(t *testing.T, n int, s *store, loop string) int {
 	cut, cuts := int64(0), s.dialect != retrytable.SQLite
 	for kills, begun := 0, 0; ctx.Err() == nil && (kills < crashKills || cuts && cut == 0 || left(t, s.db) > 0); {
 		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
-		// On a busy machine a worker needs longer than that to begin its work, and whoever has
-		// not begun has nothing to lose.
+		// On a busy machine a worker needs longer than that to begin its work. Before, it has
+		// nothing to lose.
 		now := count(t, s.db, "SELECT count(*) FROM runs")
 		if now == begun && left(t, s.db) > 0 || kills == crashKills && (cut > 0 || !cuts) {
 			continue
@@ -326,7 +336,7 @@ func assertCrash(t *testing.T, db *sql.DB, loop string) {
 	t.Logf("%d jobs lost a worker that they had not killed", again)
 }
 
-// oldJobs is the Table that works while it becomes that of migrated.
+// oldJobs is the Table that works while a migration makes it the Table of migrated.
 func oldJobs(k kind) *retrytable.Table[int64] {
 	return &retrytable.Table[int64]{Dialect: k.dialect, Name: "jobs", Instants: k.instants}
 }
@@ -339,13 +349,7 @@ func migrated(k kind) *retrytable.Table[int64] {
 
 // migrates makes migrations until it is killed.
 func migrates(ctx context.Context, k kind, dsn string) error {
-	db, err := sql.Open(k.driver, dsn)
-	if err != nil {
-		return err
-	}
-	if k.dialect == retrytable.SQLite {
-		db.SetMaxOpenConns(1)
-	}
+	db, err := connect(k, dsn)
 	for err == nil {
 		err = migrated(k).Migrate(ctx, db, retrytable.Migration[int64]{})
 	}

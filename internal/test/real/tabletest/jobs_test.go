@@ -163,7 +163,6 @@ func TestRedrive(t *testing.T) {
 		ctx, table := t.Context(), mended()
 		s.create(t, table, 0)
 		s.insertDead(t, total)
-		s.db.SetMaxIdleConns(8)
 		if s.dialect != retrytable.SQLite {
 			s.db.SetMaxOpenConns(16) // others use the server too
 		}

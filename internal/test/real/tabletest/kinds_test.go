@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -377,17 +378,17 @@ func TestWorkerPolicyInRow(t *testing.T) {
 	})
 }
 
-// Jobs behind a quota are refused once in a window, and not each job in each window.
+// Jobs behind a quota are refused once in a window, and not each job in each window. It is the
+// median of some runs, because the order of those that answer is left to chance.
 func TestWorkerQuota(t *testing.T) {
 	t.Parallel()
 	const jobs = 200
-	refused := map[bool]int{}
-	for _, quota := range []bool{false, true} {
+	refusals := func(quota *retryquota.Quota) (refused int) {
 		inBubble(t, jobs, func(t *testing.T, s *shop) {
 			a := &testkit.Window{Limit: 20, Length: 2 * time.Second}
 			s.Policy = &retry.Policy{MaxAttempts: 3, FreeRateLimits: 100, Jitter: retry.NoJitter}
-			if quota {
-				s.Policy.FreeRateLimits, s.Policy.Quota = 0, &retryquota.Quota{}
+			if quota != nil {
+				s.Policy.FreeRateLimits, s.Policy.Quota = 0, quota
 			}
 			start := time.Now()
 			s.Concurrency, s.Poll = 25, 20*time.Millisecond
@@ -396,20 +397,26 @@ func TestWorkerQuota(t *testing.T) {
 				return a.Ask()
 			}
 			stop := s.start(t)
-			served, refusals := a.Answers()
-			for ; served < jobs; served, refusals = a.Answers() {
+			var served int
+			for served, refused = a.Answers(); served < jobs; served, refused = a.Answers() {
 				time.Sleep(10 * time.Millisecond)
 			}
 			require.ErrorIs(t, stop(), errStop)
 			assert.Empty(t, s.errs)
-			refused[quota] = refusals
-			if quota {
-				assert.LessOrEqual(t, refusals, jobs*20/100, "a busy machine mixes the order of those that answer")
+			if quota != nil {
 				assert.LessOrEqual(t, time.Since(start), 21*time.Second, "18 s are needed")
 			}
 		})
+		return refused
 	}
-	assert.Greater(t, refused[false], 4*refused[true], "each job alone: %v", refused)
+	var together [5]int
+	for i := range together {
+		together[i] = refusals(&retryquota.Quota{})
+	}
+	slices.Sort(together[:])
+	median := together[len(together)/2]
+	assert.LessOrEqual(t, median, jobs*15/100, "%v", together)
+	assert.Greater(t, refusals(nil), 4*median, "each job alone")
 }
 
 // While the API of one kind holds, another kind goes on, and nothing is counted of what is held.

@@ -93,9 +93,6 @@ func (s *store) createAnew(t testing.TB, table *retrytable.Table[int64]) {
 	run(t, s.db, "DROP TABLE IF EXISTS jobs")
 	run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, kind text, priority integer NOT NULL DEFAULT 0, note text)")
 	run(t, s.db, table.Schema())
-	if s.dialect != retrytable.SQLite {
-		s.db.SetMaxIdleConns(8)
-	}
 }
 
 // doneOf runs w until so many jobs are done, or d has passed.

@@ -126,7 +126,6 @@ func TestPgBouncer(t *testing.T) {
 	s.create(t, table, 100)
 	u := testkit.Must(url.Parse(s.dsn))(t)
 	db := openDB(t, "pgx", pgDSN(t, testkit.PgBouncer(t, u).String(), "default_query_exec_mode", "exec"))
-	db.SetMaxIdleConns(10)
 	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	w := &retrytable.Worker[int64]{
 		Table: table, DB: db, Concurrency: 5, Poll: 10 * time.Millisecond, Policy: &retry.Policy{MaxAttempts: 1},
