@@ -29,11 +29,12 @@ type call struct {
 	// with a redirect that changes the method.
 	served bool
 
-	guard *guard         // of the drained bodies; nil if there was none
-	shown string         // the address of req, once it was computed
-	sent  *sent          // of the last attempt; nil if it is not watched
-	resp  *http.Response // of the last attempt, unread; nil if there is none or it was discarded
-	fresh bool           // the next attempt needs a connection of its own
+	guard   *guard         // of the drained bodies; nil if there was none
+	shown   string         // the address of req, once it was computed
+	sent    *sent          // of the last attempt; nil if it is not watched
+	resp    *http.Response // of the last attempt, unread; nil if there is none or it was discarded
+	fresh   bool           // the next attempt needs a connection of its own
+	renewed bool           // the last answer refused a token, which Prepare has renewed
 
 	unready *unready // of the last attempt; nil if its request was prepared
 	final   error    // what Why returns for a response that is Final; nil if its status says as much

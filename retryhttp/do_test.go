@@ -463,18 +463,60 @@ func TestDownloadOfOneVersion(t *testing.T) {
 	assert.ErrorContains(t, err, "a writer")
 }
 
-// A 401 has had no effect, so a POST is sent again with another token.
-func TestUnauthorizedHadNoEffect(t *testing.T) {
+// A 401 has had no effect, so a POST is sent again with another token, and the failures
+// before it do not count against it.
+func TestTokenIsRenewed(t *testing.T) {
 	t.Parallel()
-	s := serve(t, status(401), answer)
-	client := plainClient(t)
-	client.Transport = &retryhttp.Transport{Base: client.Transport, Policy: atOnce(2), ClassifyResponse: func(resp *http.Response) (v retry.Verdict) {
-		if resp.StatusCode == http.StatusUnauthorized {
-			v.Class = retry.Retryable
-		}
-		return v
-	}}
-	resp := testkit.Must(client.Post(s.URL, "text/plain", strings.NewReader("x")))(t)
-	require.NoError(t, resp.Body.Close())
-	assert.Equal(t, 200, resp.StatusCode)
+	prepare := func(*http.Request) error { return nil }
+	for _, test := range []struct {
+		name     string
+		prepare  func(*http.Request) error
+		answers  []int // the last one is repeated
+		want     int
+		attempts int
+	}{
+		{"without a Prepare", nil, []int{401, 401, 200}, 200, 3},
+		{"the first answer", prepare, []int{401, 200}, 200, 2},
+		{"of a proxy", prepare, []int{407, 200}, 200, 2},
+		{"after all other attempts", prepare, []int{429, 429, 401, 200}, 200, 4},
+		{"between others", prepare, []int{401, 429, 401, 200}, 200, 4},
+		{"no failure", prepare, []int{401, 429, 429, 429, 200}, 429, 4},
+		{"refused always", prepare, []int{401}, 401, 2},
+		{"allowed by nobody", prepare, []int{403}, 403, 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			for _, do := range []bool{false, true} {
+				calls := 0
+				s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(test.answers[min(calls, len(test.answers)-1)])
+					calls++
+				})
+				client := plainClient(t)
+				client.Transport = &retryhttp.Transport{
+					Base: client.Transport, Policy: atOnce(3), Budget: func(*http.Request) retry.Throttle { return &retry.Budget{Reserve: 2} },
+					Prepare: test.prepare,
+					ClassifyResponse: func(resp *http.Response) (v retry.Verdict) {
+						if resp.StatusCode == http.StatusUnauthorized || resp.StatusCode == http.StatusProxyAuthRequired {
+							v.Class = retry.Retryable
+						}
+						return v
+					},
+				}
+				got := 200
+				if do {
+					err := retryhttp.Do(client, nil, request(t, http.MethodPost, s.URL, strings.NewReader("x")), func(*http.Response) error { return nil })
+					if answer := (*retryhttp.StatusError)(nil); errors.As(err, &answer) {
+						got = answer.StatusCode
+					}
+				} else {
+					resp := testkit.Must(client.Post(s.URL, "text/plain", strings.NewReader("x")))(t)
+					require.NoError(t, resp.Body.Close())
+					got = resp.StatusCode
+				}
+				assert.Equal(t, test.want, got, do)
+				assert.Equal(t, test.attempts, calls, do)
+			}
+		})
+	}
 }

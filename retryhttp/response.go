@@ -124,18 +124,19 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 	if v.Class == retry.RateLimited && c.t.Cooldown > 0 {
 		c.blame(c.t.host(c.answered(resp)))
 	}
+	v = c.again(resp.StatusCode, v)
 	switch {
 	case c.read != nil:
 		err.Body = excerpt(resp, v.Class == retry.Final)
 		c.resp = nil
-		c.decideAnswer(resp.StatusCode, around(gaveUp, err), v)
+		c.decide(around(gaveUp, err), v)
 	case v.Class == retry.Final && isAnswer(resp.StatusCode):
 		if own != (retry.Verdict{}) || v != err.verdict && v.Category != categoryGaveUp { // Why cannot find it out by itself
 			c.final = &finalError{err, c.Attempt(), v.Category}
 		}
 		c.End(nil)
 	default:
-		switch d := c.decideAnswer(resp.StatusCode, err, v); {
+		switch d := c.decide(err, v); {
 		case d.Retry: // its connection is free for others during the wait
 			c.drain(resp)
 			c.resp = nil
@@ -181,19 +182,19 @@ func around(gaveUp *retry.Error, err *StatusError) error {
 	return &own
 }
 
-// decideAnswer is decide for a failure that is a response. A budget keeps retries from a server in
-// trouble. A server that refuses a token is not in trouble, and the next attempt has another token.
-func (c *call) decideAnswer(status int, err error, v retry.Verdict) retry.Decision {
-	if !isRefusal(status) {
-		return c.decide(err, v)
+// again returns the verdict on a response. Where the server refuses a token, and the next attempt
+// has another one, the request is sent once more, which is neither a failure nor a load that a
+// Budget would keep away. A server that refuses the new token too has another reason.
+func (c *call) again(status int, v retry.Verdict) retry.Verdict {
+	before := c.renewed
+	c.renewed = isRefusal(status) && v.Class == retry.Retryable && c.t.Prepare != nil
+	switch {
+	case c.renewed && before:
+		v.Class = retry.Final
+	case c.renewed:
+		v.Class, v.NotStarted, v.NotApplied, v.Exact = retry.Pending, true, true, true
 	}
-	p, budget := c.Policy, c.Budget
-	spared := *p
-	spared.Budget = nil
-	c.Policy, c.Budget = &spared, nil
-	d := c.decide(err, v)
-	c.Policy, c.Budget = p, budget
-	return d
+	return v
 }
 
 // isRefusal reports whether the server wants to know first who asks.

@@ -135,6 +135,19 @@ func TestBeginOnIdleConnections(t *testing.T) {
 	}
 }
 
+// TestLostConnectionDrains: BEGIN did not notice that the connection was dead. The others that were
+// idle cost no attempts.
+func TestLostConnectionDrains(t *testing.T) {
+	t.Parallel()
+	s, db := newServer(t)
+	idle(t, db, 10)
+	s.on("exec", syscall.ECONNRESET)
+	s.on("rollback", driver.ErrBadConn)
+	require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))
+	assert.Equal(t, 11, s.connections())
+	assert.Equal(t, 1, db.Stats().OpenConnections)
+}
+
 // TestRollbackFails closes the connection, unless SQLite was faster.
 func TestRollbackFails(t *testing.T) {
 	t.Parallel()

@@ -65,9 +65,9 @@ var (
 // A connection that the error shows to be unusable (it broke, its server shuts
 // down or became read-only, its prepared statements are stale) is closed, not
 // reused. If the other connections probably have the same fault (a read-only
-// server, stale statements), the idle connections are closed too. Connections that
-// fail to begin a transaction are replaced at once, as many times as there were idle
-// connections.
+// server, stale statements, a connection that was gone before the commit), the idle
+// connections are closed too, so that the next attempt has a new one. Connections that fail to
+// begin a transaction are replaced at once, as many times as there were idle connections.
 //
 // fn may give [AfterCommit] a function that is called after the commit, for example to
 // call webhooks.
@@ -140,7 +140,7 @@ func (t *transaction) failed(s *session, err error) error {
 		t.open = true // it may have been a commit
 		return retry.MarkFinal(fmt.Errorf("%w: %w", errEnded, err))
 	}
-	t.lost = s.lost
+	t.lost, s.drain = s.lost, s.lost
 	t.blame(s, Classify(err))
 	return err
 }

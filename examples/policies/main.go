@@ -102,7 +102,9 @@ func run(out io.Writer, stay time.Duration, clients int) (lost int, err error) {
 			return load.lost(), err
 		}
 		before := load.calls()
-		time.Sleep(stay)
+		for deadline := time.Now().Add(stay); time.Now().Before(deadline) || load.calls() == before; {
+			time.Sleep(time.Millisecond)
+		}
 		fmt.Fprintf(out, "  %v\n  %d calls, %d lost so far\n", policy, load.calls()-before, load.lost())
 	}
 	load.end()

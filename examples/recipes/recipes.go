@@ -28,7 +28,6 @@ type Tokens interface {
 // Authorized returns a client that gets a new token after a 401, and sends the request once more.
 func Authorized(tokens Tokens) *http.Client {
 	return &http.Client{Transport: &retryhttp.Transport{
-		Policy: &retry.Policy{Overrides: map[string]retry.Override{"http_401": {MaxAttempts: 2}}},
 		Prepare: func(r *http.Request) error {
 			token, err := tokens.Get(r.Context())
 			r.Header.Set("Authorization", "Bearer "+token)
@@ -113,8 +112,8 @@ func Mail(ctx context.Context, policy *retry.Policy, addr string, auth smtp.Auth
 	})
 }
 
-// Rename changes one row. If the server has restarted, InTx closes the idle connections, which are dead too.
-// The statement runs again unless it may have been committed.
+// Rename changes one row. If the server has restarted, InTx closes the idle connections, which are dead too:
+// they cost one attempt at most. The statement runs again unless it may have been committed.
 func Rename(ctx context.Context, db *sql.DB, id int64, name string) error {
 	return retrysql.InTx(ctx, db, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE users SET name = $2 WHERE id = $1", id, name)

@@ -38,10 +38,11 @@ func (t *tokens) Refused(header string) {
 
 func TestAuthorized(t *testing.T) {
 	t.Parallel()
-	store, wanted := &tokens{}, "Bearer 1"
+	store, wanted, failures := &tokens{}, "Bearer 1", 0
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
-		case r.URL.Path == "/down":
+		case r.URL.Path == "/down" || failures > 0:
+			failures--
 			w.WriteHeader(http.StatusServiceUnavailable)
 		case r.Header.Get("Authorization") != wanted:
 			w.WriteHeader(http.StatusUnauthorized)
@@ -49,7 +50,7 @@ func TestAuthorized(t *testing.T) {
 	}))
 	defer server.Close()
 	client := recipes.Authorized(store)
-	client.Transport.(*retryhttp.Transport).Policy.Backoff = retry.Constant(0)
+	client.Transport.(*retryhttp.Transport).Policy = &retry.Policy{Backoff: retry.Constant(0)}
 	for range 3 { // use up the budget of the host
 		resp, err := client.Get(server.URL + "/down")
 		require.NoError(t, err)
@@ -68,7 +69,15 @@ func TestAuthorized(t *testing.T) {
 	resp = post()
 	assert.Equal(t, 401, resp.StatusCode)
 	assert.Equal(t, 2, retryhttp.Attempts(resp))
-	assert.ErrorIs(t, retryhttp.Why(resp), retry.StopAttempts)
+	assert.ErrorContains(t, retryhttp.Why(resp), "final: http_401")
+
+	failures, wanted = 2, "Bearer 4"
+	client.Transport.(*retryhttp.Transport).Budget = retryhttp.NoBudget
+	get, err := client.Get(server.URL) // with the token that was refused last
+	require.NoError(t, err)
+	get.Body.Close()
+	assert.Equal(t, 200, get.StatusCode, "a failure before the 401 is none of the token's")
+	assert.Equal(t, 4, retryhttp.Attempts(get))
 }
 
 func TestUpload(t *testing.T) {
