@@ -120,7 +120,7 @@ test-all: ## every test, those against servers too; FRESH=1 starts servers of it
 
 .PHONY: race
 race: ## the tests of the root module under the race detector
-	go test -race ./...
+	go test -race -timeout 20m ./...
 
 # The oldest Go that go.mod promises, in its newest release, and the newest Go. The go command
 # gets them from the module proxy.
@@ -137,7 +137,7 @@ toolchains: ## the tests of the root module with the oldest and the newest Go
 		[ "$$(go env GOVERSION)" != $$version ] || continue; \
 		echo "== $$version"; \
 		packages=$$(GOTOOLCHAIN=$$version go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./...) && \
-		GOTOOLCHAIN=$$version go test -short $$(echo "$$packages" | grep -vE '$(TIMELESS)') ./internal/test/provoke || exit 1; \
+		GOTOOLCHAIN=$$version go test -short -timeout 20m $$(echo "$$packages" | grep -vE '$(TIMELESS)') ./internal/test/provoke || exit 1; \
 	done
 
 .PHONY: race-all
@@ -152,7 +152,7 @@ NATIVE := /internal/test/contract$$|/retryexec$$|/internal/storm/|/retryhttp$$|/
 test-32: ## the tests of the root module on a 32-bit processor; where that is emulated, most of them
 	@processor="$$(.ci/32-bit.sh)" && set -- $$processor && echo "test-32: $$1 by $$2" && \
 		packages=$$(go list ./... | if [ $$2 = env ]; then cat; else grep -vE '$(NATIVE)'; fi) && \
-		CGO_ENABLED=0 GOARCH=$$1 go test -exec $$2 $$packages
+		CGO_ENABLED=0 GOARCH=$$1 go test -timeout 20m -exec $$2 $$packages
 
 # A test that is not there passes, so its name has to appear.
 .PHONY: allocs

@@ -15,8 +15,8 @@ import (
 //		return json.NewDecoder(resp.Body).Decode(&result)
 //	})
 //
-// read is called for responses with a status below 400; others are failures, a
-// *[StatusError]. So the error tells whether the request succeeded; it is an
+// read must not be nil. It is called for responses with a status below 400; others are failures,
+// a *[StatusError]. So the error tells whether the request succeeded; it is an
 // [*retry.Error] unless it is Final. read starts over in each attempt, and must
 // discard the data of an earlier one. An unknown error of read is Final, as with a
 // Transport: a body that is not valid JSON will not be valid next time. Bodies are

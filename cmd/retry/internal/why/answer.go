@@ -155,6 +155,9 @@ func Status(status int, header http.Header, p *retry.Policy) *Answer {
 	if v.Class != retry.Final {
 		a.code(override(v.Category))
 	}
+	if v.Class != retry.Final && v.After <= 0 {
+		a.add("to ask", "retry why %d -H 'Retry-After: 120' # with a hint", status)
+	}
 	if status == http.StatusConflict {
 		a.add("note", "with an Idempotency-Key it is Retryable: the first request is still in progress")
 	}
@@ -191,9 +194,9 @@ func Exit(code int, stderr string, profile retryexec.Profile, p *retry.Policy) *
 	a.outcome("retry", p, v, false)
 	class := "retry.Retryable"
 	if v.Class == retry.Final {
-		a.flag("--on-exit %d", code)
+		a.flag("--on-exit %d # to run it again", code)
 	} else {
-		a.flag("--final-exit %d", code)
+		a.flag("--final-exit %d # not to run it again", code)
 		class = "retry.Final"
 	}
 	a.code(fmt.Sprintf("profile = append(retryexec.Profile{{Codes: []int{%d}, Verdict: retry.Verdict{Class: %s}}}, profile...)", code, class))

@@ -1,6 +1,7 @@
 package why
 
 import (
+	"cmp"
 	"regexp"
 	"strconv"
 	"strings"
@@ -273,7 +274,7 @@ var packages = regexp.MustCompile(`\bretry([a-z]*): `)
 func wordAnswers(name string, p *retry.Policy) (all []*Answer) {
 	for _, c := range categories {
 		if c.name == name {
-			all = append(all, category(c, name))
+			all = append(all, category(c, name, p))
 		}
 	}
 	if len(all) == 0 {
@@ -289,14 +290,22 @@ func wordAnswers(name string, p *retry.Policy) (all []*Answer) {
 	return all
 }
 
-func category(c word, name string) *Answer {
+func category(c word, name string, p *retry.Policy) *Answer {
 	a := &Answer{About: name}
-	a.add("category", "%s", c.means)
-	class := c.class
-	if class == "" {
-		class = "as its code says; the log has it beside the category"
+	v := retry.Verdict{Class: classes[c.class], Category: name}
+	if v.Class == retry.Unknown {
+		a.add("class", "%s", cmp.Or(c.class, "as its code says; the log has it beside the category"))
+		a.add("category", "%s", name)
+	} else {
+		a.classify(v)
 	}
-	a.add("class", "%s", class)
+	a.add("meaning", "%s", c.means)
+	if v.Class != retry.Unknown {
+		a.outcome("Execute", p, v, false)
+	}
+	if v.Class != retry.Final && ofConnection.MatchString(name) {
+		a.add("a POST", "the same if nothing of it was sent, and otherwise not retried: it may have taken effect")
+	}
 	switch {
 	case name == "body_not_replayable":
 		a.code("transport.BufferBody = 1 << 20 // or a GetBody, or a body that is an io.Seeker")
@@ -312,6 +321,11 @@ func category(c word, name string) *Answer {
 	a.see("categories")
 	return a
 }
+
+var classes = map[string]retry.Class{again: retry.Retryable, never: retry.Final, later: retry.RateLimited}
+
+// ofConnection matches categories of failures beneath HTTP.
+var ofConnection = regexp.MustCompile(`^(conn|dial|dns|eof|http[23]_|no_socket|timeout|tls_record|truncated|unreachable)`)
 
 // override returns code that ends a call at its first failure of a kind.
 func override(kind string) string {
@@ -352,10 +366,10 @@ func familyAnswers(name string, p *retry.Policy) []*Answer {
 				return []*Answer{about(n, p)}
 			}
 		}
-		a := category(f, name)
+		a := category(f, name, p)
 		if v := ofFamily(f.name, code); v.Class != retry.Unknown {
 			f.class = v.Class.String()
-			a = category(f, name)
+			a = category(f, name, p)
 			a.outcome("Execute", p, v, false)
 		}
 		return []*Answer{a}
