@@ -6,7 +6,7 @@
 #
 # The first lane is shown as it runs, a target of another when it has ended. Tests wait for
 # clocks, so the other lanes only get what the first one leaves of the processors. After a
-# failure no lane begins another target. The last line says how long each took.
+# failure no lane begins another target. The end says how long each took, or what has failed.
 set -uo pipefail
 
 # In the idle class, where there is one, they give way at once when a test wakes up.
@@ -41,6 +41,9 @@ for targets; do
 done
 wait
 if [ -e "$dir/failed" ]; then
+	while read -r target; do # again, because the end of a log is what is read
+		[ ! -e "$dir/$target" ] || { echo "== $target" && grep -vE '^(ok|\?) |^go: downloading' "$dir/$target" | tail -n 25; } >&2
+	done <"$dir/failed"
 	echo "ci: FAILED: $(tr '\n' ' ' <"$dir/failed")" >&2
 	exit 1
 fi
