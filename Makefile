@@ -227,7 +227,10 @@ QUOTA := go run ./quota/processes
 .PHONY: quota
 quota: ## measure a backlog behind a limit in real processes: lab/raw/quota.txt and docs/evidence/quota.md
 	cd lab && { $(QUOTA) && $(QUOTA) -limit 25 -others 0 -only 'Worker;Worker, Quota' && \
-		$(QUOTA) -jobs 10000 -limit 500 -window 20s -others 0 -only 'Worker, Quota'; } >quota.out && \
+		$(QUOTA) -jobs 10000 -limit 500 -window 20s -others 0 -only 'Worker, Quota' && \
+		for server in 503 'one, in ms' one 'one, and says'; do $(QUOTA) -server "$$server" -others 0 -only 'Worker;Worker, Quota' || exit; done && \
+		$(QUOTA) -before 30 -jobs 500 -others 0 -only 'Worker;Worker, Quota' && \
+		$(QUOTA) -before 100 -lasts 10s -idle 1m -others 0 -only 'Worker;Worker, Quota'; } >quota.out && \
 		mv quota.out raw/quota.txt && go run ./quota ../docs/evidence/quota.md
 
 .PHONY: playground

@@ -99,6 +99,12 @@ func processes(raw string) (string, error) {
 		{"Quota/jobs=1000/limit=50_in_2s", "1,000 jobs, 50 in 2 s"},
 		{"Quota/jobs=1000/limit=25_in_2s", "1,000 jobs, 25 in 2 s"},
 		{"Quota/jobs=10000/limit=500_in_20s", "10,000 jobs, 500 in 20 s"},
+		{"Quota/jobs=1000/limit=50_in_2s,_503", "1,000 jobs, 50 in 2 s, 503 with Retry-After"},
+		{"Quota/jobs=1000/limit=50_in_2s,_one,_in_ms", "1,000 jobs, one each 40 ms, hints in ms"},
+		{"Quota/jobs=1000/limit=50_in_2s,_one", "1,000 jobs, one each 40 ms, hints in seconds"},
+		{"Quota/jobs=1000/limit=50_in_2s,_one,_and_says", "1,000 jobs, one each 40 ms, each success says that nothing is left"},
+		{"Quota/jobs=500/limit=50_in_2s,_after_30_in_1m30s_and_0s", "30 jobs in 90 s, then 500; 50 in 2 s"},
+		{"Quota/jobs=1000/limit=50_in_2s,_after_100_in_10s_and_1m0s", "100 jobs in 10 s, a minute without, then 1,000; 50 in 2 s"},
 	} {
 		rows := data.Rows(t.workload)
 		if len(rows) == 0 {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/pace/scene"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -23,17 +22,36 @@ const (
 	way     = 2 * time.Millisecond
 )
 
-// api takes so many requests in a window of time, and refuses the others with 429 and a
-// Retry-After. The first window begins with the first request.
+// kinds are the servers that there are.
+var kinds = map[string]kind{
+	"window":        {hint: scene.Seconds, status: http.StatusTooManyRequests},
+	"503":           {hint: scene.Seconds, status: http.StatusServiceUnavailable},
+	"one":           {hint: scene.Seconds, status: http.StatusTooManyRequests, one: true},
+	"one, in ms":    {hint: exact, status: http.StatusTooManyRequests, one: true},
+	"one, and says": {hint: scene.Seconds, status: http.StatusTooManyRequests, one: true, says: true},
+}
+
+// kind is a server: it takes so many requests in a window, or one after the other at the same rate. It
+// refuses the others with this status and a hint, and may say after each that nothing is left.
+type kind struct {
+	hint      scene.Hint
+	status    int
+	one, says bool
+}
+
+func exact(left time.Duration, _ *rand.Rand) time.Duration { return left }
+
+// api is such a server with a limit. Its first window begins with the first request.
 type api struct {
+	kind
 	limit  int
 	window time.Duration
 
-	mu              sync.Mutex
-	first           time.Time
-	began           time.Time // the window
-	used            int
-	served, refused int
+	mu      sync.Mutex
+	server  scene.Server
+	first   time.Time
+	served  int
+	refused int
 }
 
 // serve serves on loopback until stop is called.
@@ -49,37 +67,47 @@ func (a *api) serve() (url string, stop func() error, err error) {
 
 // ServeHTTP implements [http.Handler].
 func (a *api) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	left, ok := a.ask(time.Now())
-	if !ok {
+	answer := a.ask(time.Now())
+	if !answer.OK {
 		time.Sleep(way)
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(left.Seconds()))))
-		w.WriteHeader(http.StatusTooManyRequests)
+		if answer.After%time.Second == 0 {
+			w.Header().Set("Retry-After", strconv.Itoa(int(answer.After.Seconds())))
+		} else {
+			w.Header().Set("Retry-After-Ms", strconv.FormatFloat(float64(answer.After)/1e6, 'f', 3, 64))
+		}
+		w.WriteHeader(a.status)
 		return
 	}
 	time.Sleep(service/2 + rand.N(service))
+	if answer.Spent > 0 {
+		w.Header().Set("X-RateLimit-Remaining", "0")
+		w.Header().Set("X-RateLimit-Reset-After", strconv.Itoa(int(answer.Spent.Seconds())))
+	}
 }
 
-// ask counts a request, and reports whether it is served. If not, the window is left so long.
-func (a *api) ask(now time.Time) (left time.Duration, ok bool) {
+// ask counts a request.
+func (a *api) ask(now time.Time) scene.Answer {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.first.IsZero() {
-		a.first, a.began = now, now
+		a.first = now
+		a.server = scene.Window(a.limit, a.window, a.hint)(nil)
+		if a.one {
+			a.server = scene.Bucket(a.window/time.Duration(a.limit), 1, a.hint, a.says)(nil)
+		}
 	}
-	if passed := now.Sub(a.began); passed >= a.window {
-		a.began, a.used = a.began.Add(passed.Truncate(a.window)), 0
-	}
-	if a.used == a.limit {
+	answer := a.server(now.Sub(a.first), 1)
+	if answer.OK {
+		a.served++
+	} else {
 		a.refused++
-		return a.began.Add(a.window).Sub(now), false
 	}
-	a.used++
-	a.served++
-	return 0, true
+	return answer
 }
 
-// call is the request of a job. A refusal is an error that the policy knows.
-func call(ctx context.Context, client *http.Client, url string) error {
+// call is the request of a job. A refusal is an error that the policy knows, and spent, if not nil, hears that
+// nothing is left after a success.
+func call(ctx context.Context, client *http.Client, url string, spent func(time.Duration)) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -89,6 +117,9 @@ func call(ctx context.Context, client *http.Client, url string) error {
 		return err
 	}
 	defer func() { _ = resp.Body.Close() }()
+	if after, ok := retryhttp.ParseUsedUp(resp.Header, time.Now()); ok && spent != nil && resp.StatusCode < http.StatusBadRequest {
+		spent(after)
+	}
 	v := retryhttp.ClassifyResponse(resp, time.Now())
 	if v == (retry.Verdict{}) {
 		return nil
@@ -98,8 +129,8 @@ func call(ctx context.Context, client *http.Client, url string) error {
 
 // ideal is how long the jobs take if somebody knows the limit.
 func (a *api) ideal(jobs int) time.Duration {
+	if a.one {
+		return time.Duration(jobs-1)*a.window/time.Duration(a.limit) + service
+	}
 	return time.Duration((jobs-1)/a.limit)*a.window + service
 }
-
-// String names the limit.
-func (a *api) String() string { return fmt.Sprintf("%d_in_%v", a.limit, a.window) }

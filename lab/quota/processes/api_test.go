@@ -16,7 +16,7 @@ import (
 // The API takes its limit in each window, which begin with the first request.
 func TestAPI(t *testing.T) {
 	t.Parallel()
-	a := &api{limit: 2, window: 2 * time.Second}
+	a := &api{kind: kinds["window"], limit: 2, window: 2 * time.Second}
 	start := time.Now()
 	for _, tt := range []struct {
 		at   time.Duration
@@ -31,25 +31,43 @@ func TestAPI(t *testing.T) {
 		{7 * time.Second, 0, true},
 		{7 * time.Second, time.Second, false},
 	} {
-		left, ok := a.ask(start.Add(tt.at))
-		assert.Equal(t, tt.ok, ok, tt.at)
-		assert.Equal(t, tt.left, left, tt.at)
+		answer := a.ask(start.Add(tt.at))
+		assert.Equal(t, tt.ok, answer.OK, tt.at)
+		assert.Equal(t, tt.left, answer.Left, tt.at)
 	}
 	assert.Equal(t, 5, a.served)
 	assert.Equal(t, 2, a.refused)
 	assert.Equal(t, 4*time.Second+service, a.ideal(5))
+	assert.Equal(t, 4*time.Second+service, (&api{kind: kinds["one"], limit: 2, window: 2 * time.Second}).ideal(5))
 }
 
-// A refusal is a rate limit, and says when to come back.
+// A refusal is a rate limit or temporary, and says when to come back. So does a success, if the server does.
 func TestCall(t *testing.T) {
 	t.Parallel()
-	a := &api{limit: 1, window: time.Minute}
-	server := httptest.NewServer(a)
-	defer server.Close()
-	require.NoError(t, call(t.Context(), http.DefaultClient, server.URL))
-	v := retry.Classify(call(t.Context(), http.DefaultClient, server.URL))
-	assert.Equal(t, retry.RateLimited, v.Class)
-	assert.Equal(t, time.Minute, v.After)
+	for name, want := range map[string]retry.Verdict{
+		"window": {Class: retry.RateLimited, After: time.Minute},
+		"503":    {Class: retry.Retryable, After: time.Minute},
+		"one":    {Class: retry.RateLimited, After: time.Minute}, "one, and says": {Class: retry.RateLimited, After: time.Minute},
+		"one, in ms": {Class: retry.RateLimited, After: 59 * time.Second},
+	} {
+		a := &api{kind: kinds[name], limit: 1, window: time.Minute}
+		server := httptest.NewServer(a)
+		defer server.Close()
+		var told time.Duration
+		require.NoError(t, call(t.Context(), http.DefaultClient, server.URL, func(after time.Duration) { told = after }))
+		assert.Equal(t, a.says, told == time.Minute, name)
+		v := retry.Classify(call(t.Context(), http.DefaultClient, server.URL, nil))
+		assert.Equal(t, want.Class, v.Class, name)
+		assert.InDelta(t, want.After, v.After, float64(time.Second), name)
+		assert.Equal(t, want.After == time.Minute, v.After%time.Second == 0, name)
+	}
+}
+
+// The name of a measurement has what is not usual.
+func TestScene(t *testing.T) {
+	t.Parallel()
+	assert.Empty(t, (&task{Server: "window", Lasts: time.Minute}).scene())
+	assert.Equal(t, ", 503, after 3 in 1m0s and 0s", (&task{Server: "503", Before: 3, Lasts: time.Minute}).scene())
 }
 
 // A process works until its input ends, and an unknown contestant is refused.

@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/signal"
 	"runtime"
@@ -38,7 +39,12 @@ type task struct {
 	Processes int
 	Places    int // in each process
 	Prompts   int // jobs behind the limit
-	Others    int // other jobs in the same table or queue
+	Before    int // such jobs before, one after the other, for so long; then nothing comes for a while
+	Lasts     time.Duration
+	Idle      time.Duration
+	Begins    time.Time // when Prompts are due, if there are jobs before
+	Server    string    // a key of kinds
+	Others    int       // other jobs in the same table or queue
 	Limit     int
 	Window    time.Duration
 	API       string // URL
@@ -82,6 +88,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("processes", flag.ContinueOnError)
 	flags.IntVar(&t.Places, "places", 25, "how many jobs each of four processes works on at a time")
 	flags.IntVar(&t.Prompts, "jobs", 1000, "how many jobs are behind the limit")
+	flags.StringVar(&t.Server, "server", "window", "what the API is like: "+strings.Join(slices.Sorted(maps.Keys(kinds)), "; "))
+	flags.IntVar(&t.Before, "before", 0, "how many jobs come before, one after the other; in tables only")
+	flags.DurationVar(&t.Lasts, "lasts", 90*time.Second, "how long those before come")
+	flags.DurationVar(&t.Idle, "idle", 0, "how long nothing comes after them")
 	flags.IntVar(&t.Limit, "limit", 50, "how many requests the API takes in a window")
 	flags.DurationVar(&t.Window, "window", 2*time.Second, "how long a window is")
 	others := flags.Int("others", 20_000, "how many other jobs there are, when these are measured; 0: they are not")
@@ -89,6 +99,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	only := flags.String("only", "", "the contestants to measure, separated by semicolons, if not all")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if _, ok := kinds[t.Server]; !ok {
+		return fmt.Errorf("-server: %q: is none of them", t.Server)
 	}
 	fmt.Fprintf(out, "go: %s\ngoos: %s\ngoarch: %s\n", runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	for range *rounds {
@@ -113,7 +126,7 @@ func measure(ctx context.Context, out io.Writer, c *contestant, t task, others i
 	if err != nil {
 		return err
 	}
-	jobs := float64(t.Prompts)
+	jobs := float64(t.Before + t.Prompts)
 	line := fmt.Sprintf("%.3f refused/job %.3f of-ideal", float64(r.refused)/jobs, r.took.Seconds()/r.ideal.Seconds())
 	if r.transactions > 0 {
 		line += fmt.Sprintf(" %.2f transactions/job", float64(r.transactions)/jobs)
@@ -131,9 +144,20 @@ func measure(ctx context.Context, out io.Writer, c *contestant, t task, others i
 		}
 		line += fmt.Sprintf(" %.0f others/s %.3f of-others-alone", b.others, b.others/a.others)
 	}
-	fmt.Fprintf(out, "BenchmarkQuota/jobs=%d/limit=%d_in_%v/by=%s-%d 1 %s\n",
-		t.Prompts, t.Limit, t.Window, strings.ReplaceAll(c.name, " ", "_"), runtime.NumCPU(), line)
+	fmt.Fprintf(out, "BenchmarkQuota/jobs=%d/limit=%d_in_%v%s/by=%s-%d 1 %s\n",
+		t.Prompts, t.Limit, t.Window, strings.ReplaceAll(t.scene(), " ", "_"), strings.ReplaceAll(c.name, " ", "_"), runtime.NumCPU(), line)
 	return nil
+}
+
+// scene is what a task has that others have not.
+func (t *task) scene() (name string) {
+	if t.Server != "window" {
+		name = ", " + t.Server
+	}
+	if t.Before > 0 {
+		name += fmt.Sprintf(", after %d in %v and %v", t.Before, t.Lasts, t.Idle)
+	}
+	return name
 }
 
 // longest is how long other jobs are watched.
@@ -149,13 +173,16 @@ type result struct {
 
 // do has processes do the jobs of a task, all of them or, with a limit, the other jobs for so long.
 func (c *contestant) do(ctx context.Context, t task, limit time.Duration) (r result, err error) {
-	server := &api{limit: t.Limit, window: t.Window}
+	server := &api{kind: kinds[t.Server], limit: t.Limit, window: t.Window}
 	url, stop, err := server.serve()
 	if err != nil {
 		return r, err
 	}
 	defer func() { err = errors.Join(err, stop()) }()
 	t.API = url
+	if t.Before > 0 {
+		t.Begins = time.Now().Add(t.Lasts + t.Idle)
+	}
 	remove, err := c.place.prepare(ctx, &t)
 	if remove != nil {
 		defer func() { err = errors.Join(err, remove(context.WithoutCancel(ctx))) }()
@@ -177,7 +204,7 @@ func (c *contestant) do(ctx context.Context, t task, limit time.Duration) (r res
 	}
 	r.transactions -= before
 	r.refused, r.ideal = server.refused, server.ideal(t.Prompts)
-	r.took = last.Sub(cmp.Or(server.first, begun))
+	r.took = last.Sub(cmp.Or(t.Begins, server.first, begun))
 	r.others = float64(done.others) / last.Sub(done.began).Seconds()
 	return r, nil
 }

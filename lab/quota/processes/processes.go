@@ -112,7 +112,7 @@ func (d *done) watch(ctx context.Context, t *task, limit time.Duration, news <-c
 		case <-ctx.Done():
 			return time.Now()
 		}
-		if (limit > 0 || d.prompts == t.Prompts) && d.others == t.Others {
+		if (limit > 0 || d.prompts == t.Before+t.Prompts) && d.others == t.Others {
 			return time.Now()
 		}
 	}

@@ -80,7 +80,7 @@ func asynqQuota(ctx context.Context, t *task, done *tally) error {
 	server := asynq.NewServerFromRedisClient(connection, config)
 	handler := asynq.HandlerFunc(func(ctx context.Context, job *asynq.Task) error {
 		if job.Type() == prompt {
-			if err := call(ctx, http.DefaultClient, t.API); err != nil {
+			if err := call(ctx, http.DefaultClient, t.API, nil); err != nil {
 				return err
 			}
 		}
@@ -137,7 +137,7 @@ func streamQuota(ctx context.Context, t *task, done *tally) error {
 	return retries.Run(ctx, func(ctx context.Context, m redis.XMessage) error {
 		kind, _ := m.Values["kind"].(string)
 		if kind == prompt {
-			if err := call(ctx, http.DefaultClient, t.API); err != nil {
+			if err := call(ctx, http.DefaultClient, t.API, nil); err != nil {
 				return err
 			}
 		}

@@ -112,7 +112,7 @@ func riverAt(ctx context.Context, t *task, done *tally, config *river.Config, re
 	config.Logger, config.Workers = slog.New(slog.DiscardHandler), river.NewWorkers()
 	config.Queues = map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: t.Places}}
 	river.AddWorker(config.Workers, river.WorkFunc(func(ctx context.Context, _ *river.Job[promptArgs]) error {
-		return refusal(call(ctx, http.DefaultClient, t.API))
+		return refusal(call(ctx, http.DefaultClient, t.API, nil))
 	}))
 	river.AddWorker(config.Workers, river.WorkFunc(func(context.Context, *river.Job[otherArgs]) error { return nil }))
 	client, err := river.NewClient(riverpgxv5.New(pool), config)

@@ -48,9 +48,15 @@ func (table) prepare(ctx context.Context, t *task) (func(context.Context) error,
 		return remove, err
 	}
 	defer func() { _ = db.Close() }()
+	due := "NULL"
+	if t.Before > 0 {
+		due = t.Begins.UTC().Format("TIMESTAMPTZ '2006-01-02 15:04:05.000000Z'")
+	}
 	for _, s := range []string{
 		"CREATE TABLE jobs (id bigserial PRIMARY KEY, kind text NOT NULL)", jobs("").Schema(),
-		fmt.Sprintf("INSERT INTO jobs (kind) SELECT '%s' FROM generate_series(1, %d)", prompt, t.Prompts),
+		fmt.Sprintf("INSERT INTO jobs (kind, due_at) SELECT '%s', %s FROM generate_series(1, %d)", prompt, due, t.Prompts),
+		fmt.Sprintf("INSERT INTO jobs (kind, due_at) SELECT '%s', now() + i * interval '%f seconds' FROM generate_series(1, %d) i",
+			prompt, t.Lasts.Seconds()/float64(max(t.Before, 1)), t.Before),
 		fmt.Sprintf("INSERT INTO jobs (kind) SELECT '%s' FROM generate_series(1, %d)", other, t.Others),
 		"VACUUM ANALYZE jobs",
 	} {
@@ -160,6 +166,10 @@ func workAt(
 	defer func() { _ = db.Close() }()
 	db.SetMaxIdleConns(t.Places + 2)
 	w.DB, w.Table, w.Concurrency = db, cmp.Or(w.Table, jobs("")), t.Places
+	var spent func(time.Duration)
+	if q, ok := w.Policy.Quota.(*retryquota.Quota); ok {
+		spent = func(after time.Duration) { q.Spent(w.Policy, after) }
+	}
 	w.Work = func(ctx context.Context, job *retrytable.Job[int64]) error {
 		if job.Kind != prompt {
 			return nil
@@ -169,7 +179,7 @@ func workAt(
 				return retryjob.MarkNotStarted(err)
 			}
 		}
-		return call(ctx, client, t.API)
+		return call(ctx, client, t.API, spent)
 	}
 	w.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
 		if o.Err == nil {
