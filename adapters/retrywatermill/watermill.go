@@ -233,7 +233,8 @@ func (d *delivery) start() (context.Context, context.CancelFunc) {
 // Close ends the attempts in progress as the stop of a worker, and lets no other begin. It
 // returns when their subscribers have had the answers, or when ctx is done. Close r before the
 // router: a router that is closed leaves the answers of messages in progress alone, and they
-// come again.
+// come again. Close a subscriber of SQL in between: it commits after the answer, which a router
+// that is closed would cancel.
 func (r *Retries) Close(ctx context.Context) error {
 	r.mu.Lock()
 	if r.closed = true; r.stop != nil {

@@ -366,6 +366,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if err != nil {
 		return nil, err
 	}
+	w.subscriber = subscriber
 	w.router.AddMiddleware(w.record, w.retries.Middleware)
 	for _, kind := range q.kinds() {
 		w.router.AddConsumerHandler(kind, q.topic(kind), subscriber, func(msg *message.Message) error {
@@ -408,6 +409,8 @@ type workers struct {
 	retries *retrywatermill.Retries
 	router  *message.Router
 	over    chan struct{}
+
+	subscriber message.Subscriber
 }
 
 func (w *workers) Stop(ctx context.Context) error {
@@ -417,7 +420,11 @@ func (w *workers) Stop(ctx context.Context) error {
 		if err := w.retries.Close(ctx); err != nil {
 			return err
 		}
-		time.Sleep(100 * time.Millisecond) // a subscriber of SQL commits when it has had the answer
+		if sql, ok := w.subscriber.(closing); ok { // it commits when it has had the answer, unless the router cancels that
+			if err := sql.Close(); err != nil {
+				return err
+			}
+		}
 	}
 	return w.router.Close()
 }
