@@ -110,7 +110,7 @@ func (table) transactions(ctx context.Context, t *task) (n int, err error) {
 }
 
 // newPolicy is that of all: a refusal costs nothing, whatever is done about it.
-func newPolicy() *retry.Policy { return &retry.Policy{MaxAttempts: 3, FreeRateLimits: 1 << 20} }
+func newPolicy() *retry.Policy { return &retry.Policy{MaxAttempts: 1 << 20, FreeRateLimits: 1 << 20} }
 
 func worker(ctx context.Context, t *task, done *tally) error {
 	return workAt(ctx, t, done, &retrytable.Worker[int64]{Policy: newPolicy()}, http.DefaultClient, nil)
