@@ -13,13 +13,13 @@ import (
 
 // Download writes the content behind a GET to w, and returns how many bytes it has written. If the
 // content breaks off, the next attempt goes on where it ended. The attempts, Timeout and MaxElapsed
-// count anew from there. Client and policy are as in [Do].
+// count anew from there, and the budget of a Transport does not. Client and policy are as in [Do].
 //
 // The server has to know ranges, and to give the content a strong ETag or a Last-Modified. Without
 // these, what breaks off after its first byte is Final, and so is a content that has changed: w never
 // gets parts of two versions. To go on with what an earlier call has written, set the headers Range,
-// "bytes=1024-", and If-Range of req. Content is asked for without a compression, unless req has an
-// Accept-Encoding. An error of w is Final.
+// "bytes=1024-", and If-Range of req, to the ETag that a HEAD has told before the first call. Content
+// is asked for without a compression, unless req has an Accept-Encoding. An error of w is Final.
 func Download(client *http.Client, p *retry.Policy, req *http.Request, w io.Writer) (written int64, err error) {
 	if req == nil || req.Method != http.MethodGet && req.Method != "" || req.URL == nil || w == nil {
 		return 0, errors.New("retryhttp: Download needs the request of a GET, and a writer")

@@ -103,7 +103,7 @@ func ExampleTransport_quota() {
 		}
 	}
 
-	client := &http.Client{Transport: &retryhttp.Transport{Cooldown: time.Minute}, Timeout: 10 * time.Minute}
+	client := &http.Client{Transport: &retryhttp.Transport{Cooldown: time.Minute, Policy: &retry.Policy{Timeout: 10 * time.Minute}}}
 	var wg sync.WaitGroup
 	for _, prompt := range prompts {
 		wg.Go(func() { use(client.Post(server.URL, "text/plain", strings.NewReader(prompt))) })

@@ -143,8 +143,10 @@ type Transport struct {
 
 	// Prepare, if not nil, is called with the request of each attempt before it is
 	// sent, and may change it: to sign it, or to add a token. Each attempt has a
-	// request of its own, without the changes of earlier attempts. An error is Final
-	// unless a mark or the policy's Classifier says otherwise; nothing was sent.
+	// request of its own, without the changes of earlier attempts. An error is judged as one of
+	// Base is, and nothing was sent: a connection that is refused is retried, an unknown error is
+	// Final, and so is one of an inner call that gave up, unless a mark or the policy's Classifier
+	// says otherwise.
 	//
 	// It is called for a redirect too, but only if the redirect and all before it stayed at
 	// the same server: the same scheme, host and port, or https instead of http. So the

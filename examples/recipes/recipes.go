@@ -44,7 +44,8 @@ func Authorized(tokens Tokens) *http.Client {
 }
 
 // Upload sends size bytes of file in parts, each with attempts of its own. It goes on at offset, and returns
-// where to go on after an error.
+// where to go on after an error. The client is a plain one, or its Transport has NoBudget: all parts would
+// share the budget of the host, and a server that fails one in four uses it up.
 func Upload(ctx context.Context, client *http.Client, url string, file io.ReaderAt, offset, size, part int64) (int64, error) {
 	for offset < size {
 		n := min(part, size-offset)
@@ -69,7 +70,8 @@ type Hook struct {
 }
 
 // Deliver calls a webhook. A rate limit of one customer holds the hooks of that customer alone. What cannot be
-// delivered is given to dead; if ctx ends, the error is returned, and the hook may come again.
+// delivered is given to dead; if ctx ends, the error is returned, and the hook may come again. The client is
+// a plain one, or its Transport has NoBudget: one customer's failures would use up what others need.
 func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[string], hook Hook, dead func(Hook, error) error) error {
 	policy := &retry.Policy{MaxAttempts: 8, MaxRetryAfter: time.Hour, Quota: quotas.Of(hook.Customer)}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(hook.Body))
@@ -87,7 +89,9 @@ func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[s
 // Step is a part of a saga. Undo may be called if Do has failed, and twice.
 type Step struct{ Do, Undo func(context.Context) error }
 
-// Saga does the steps. If one fails, it undoes that one and those before it, the last first.
+// Saga does the steps. If one fails, it undoes that one and those before it, the last first. A Do may run again
+// after a failure that had an effect, unless the policy is NonIdempotent. An Undo that fails for good is in the
+// error, and the others still run. A process that is killed undoes nothing: store a saga that has to end.
 func Saga(ctx context.Context, policy *retry.Policy, steps ...Step) error {
 	undo := &retry.Policy{MaxAttempts: retry.Unlimited, Timeout: time.Hour}
 	for i, step := range steps {
@@ -105,7 +109,8 @@ func Saga(ctx context.Context, policy *retry.Policy, steps ...Step) error {
 }
 
 // Mail sends a message. A reply from 400 to 499, such as greylisting, is tried again; one from 500 on is Final.
-// A mail server wants waits of minutes: retry.Exponential{Initial: 5 * time.Minute}.
+// Greylisting wants waits of minutes: MaxAttempts: 8, Backoff: retry.Constant(5 * time.Minute), Jitter:
+// retry.Proportional(0.1); full jitter may wait seconds. SendMail knows no context, and may outlast a Timeout.
 func Mail(ctx context.Context, policy *retry.Policy, addr string, auth smtp.Auth, from string, to []string, message []byte) error {
 	return policy.Execute(ctx, func(context.Context) error {
 		return smtp.SendMail(addr, auth, from, to, message)
@@ -121,11 +126,18 @@ func Rename(ctx context.Context, db *sql.DB, id int64, name string) error {
 	})
 }
 
-// Ready waits until a database answers. It ends at once if a password or a name is wrong.
+// Ready waits until a database answers, and until its host is in the DNS. It ends at once if a password or the
+// name of the database is wrong.
 func Ready(ctx context.Context, db *sql.DB) error {
 	policy := &retry.Policy{
-		MaxAttempts: retry.Unlimited, Timeout: 2 * time.Minute, Backoff: retry.Constant(time.Second),
-		Classifier: retrysql.Classify,
+		MaxAttempts: retry.Unlimited, Timeout: 2 * time.Minute, AttemptTimeout: 5 * time.Second, Backoff: retry.Constant(time.Second),
+		Classifier: func(err error) retry.Verdict {
+			v := retrysql.Classify(err)
+			if v.Category == "dns_not_found" {
+				v.Class = retry.Retryable
+			}
+			return v
+		},
 	}
 	return policy.Execute(ctx, db.PingContext)
 }

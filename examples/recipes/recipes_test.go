@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"io"
@@ -229,3 +231,31 @@ func serveMail(listener net.Listener, answer string, calls chan<- string) {
 		_ = conn.Close()
 	}
 }
+
+// A host that the DNS does not have yet is waited for, unlike elsewhere.
+func TestReadyWaitsForDNS(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pings := 0
+		db := sql.OpenDB(connector(func() error {
+			if pings++; pings < 3 {
+				return &net.DNSError{IsNotFound: true}
+			}
+			return nil
+		}))
+		defer db.Close()
+		require.NoError(t, recipes.Ready(t.Context(), db))
+		assert.Equal(t, 3, pings)
+	})
+}
+
+// connector is a database of which only the connecting is real.
+type connector func() error
+
+func (c connector) Connect(context.Context) (driver.Conn, error) { return conn{}, c() }
+
+func (c connector) Driver() driver.Driver { return nil }
+
+type conn struct{ driver.Conn }
+
+func (conn) Close() error { return nil }

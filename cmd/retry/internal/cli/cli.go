@@ -65,7 +65,7 @@ func Command() *cobra.Command {
 		Long:    long + "\n\n" + codes,
 		Version: version(),
 		Example: `  retry curl -fsS https://example.com
-  retry bash -o pipefail -c 'pg_dump shop | gzip > shop.gz'
+  retry bash -o pipefail -c 'pg_dump shop | gzip > shop.part' && mv shop.part shop.gz
   retry -n 10 -b constant:5s --until 'test -f ready' make ready
   retry -n unlimited -T 5m -b 1s --until-fails --final-exit 2,3 pgrep -x backup
   retry -n unlimited -T 10m --on-exit 75,111 deliver < mail

@@ -191,8 +191,8 @@ const busy = `; echo "Connection refused" >&2; exit `
 // for a while, and fails for good. A line of a subcommand, which runs nothing, has to end with 0.
 var documented = map[string][]outcome{
 	`retry curl -fsS https://example.com`: {{"echo ok", 0, 1, "ok\n"}, {"nth 3 && exit" + busy + "22", 0, 3, ""}, {"false" + busy + "22", 22, 3, ""}},
-	`retry bash -o pipefail -c 'pg_dump shop | gzip > shop.gz'`: {
-		{"echo all", 0, 1, "all\n"}, {"nth 3 && echo all && exit; echo half" + busy + "1", 0, 3, "all\n"}, {"echo half" + busy + "1", 1, 3, "half\n"},
+	`retry bash -o pipefail -c 'pg_dump shop | gzip > shop.part' && mv shop.part shop.gz`: {
+		{"echo all", 0, 1, "all\n"}, {"nth 3 && echo all && exit; echo half" + busy + "1", 0, 3, "all\n"}, {"echo half" + busy + "1", 1, 3, ""},
 	},
 	`retry -n 10 -b constant:5s --until 'test -f ready' make-it-ready`: {
 		{"touch ready", 0, 1, ""}, {"nth 3 && touch ready", 0, 3, ""}, {"true", 123, 10, ""}, {"touch ready; exit 1", 1, 10, ""},
@@ -204,8 +204,8 @@ var documented = map[string][]outcome{
 	`retry -n unlimited -T 10m --on-exit 75,111 deliver < mail`: {
 		{"cat", 0, 1, "a mail\n"}, {"read x; nth 3 || exit 75; echo $x", 0, 3, "a mail\n"}, {"exit 1", 1, 1, ""},
 	},
-	`xargs -n 1 -P 4 retry curl -fsSO < urls`: {
-		{"true", 0, 1, ""}, {"nth 3 && exit" + busy + "22", 0, 3, ""}, {"false" + busy + "22", 123, 3, ""},
+	`xargs -P3 -I{} retry --name {} bash -o pipefail -c 'pg_dump "$1" | gzip > "$1.gz"' _ {} < databases`: {
+		{"true", 0, 1, ""}, {"nth 3 && exit" + busy + "1", 0, 3, ""}, {"false" + busy + "1", 123, 3, ""},
 	},
 	`retry -p policies.yaml --policy-name upload rsync -a . host:backup`: {
 		{"true", 0, 1, ""}, {"nth 2 && exit" + busy + "30", 0, 2, ""}, {"false" + busy + "30", 30, 4, ""}, {"exit 1", 1, 1, ""},
@@ -301,7 +301,7 @@ func (o *outcome) check(t *testing.T, bin, line string) {
 		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(text), mode))
 	}
 	write("mail", "a mail\n", 0o600)
-	write("urls", "https://example.com/a\n", 0o600)
+	write("databases", "shop\n", 0o600)
 	write("policies.yaml", "policies: {upload: {max_attempts: 4}}", 0o600)
 	require.NoError(t, os.Mkdir(dir+"/bin", 0o700))
 	for program := range strings.FieldsSeq("curl pg_dump pg_isready make-it-ready make pgrep deliver rsync check") {

@@ -55,7 +55,7 @@ func TestWhy(t *testing.T) {
 		{"a text with a reason and its failure", []string{"failed after 3 attempts: GET http://x: 503 Service Unavailable"}, "", []string{
 			"stop       attempts\n", "policy.MaxAttempts = 5\n", "\n\n503 Service Unavailable\n",
 		}},
-		{"a header", []string{"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT"}, "", []string{"rate_limited", "its time has passed"}},
+		{"a header", []string{"Retry-After: Wed, 21 Oct 2026 07:28:00 GMT"}, "", []string{"rate_limited", "its time passed"}},
 		{"a category", []string{"tls_cert"}, "", []string{"a certificate is not valid", `if v.Category == "tls_cert"`, "docs/why.md#categories"}},
 		{"two things of one name", []string{"timeout"}, "", []string{"policy.Timeout = time.Hour", "\n\ntimeout\n", "retryable"}},
 		{"a check", []string{"lastsleep"}, "", []string{"a wait after the last attempt", "docs/retryvet.md#lastsleep"}},

@@ -149,16 +149,20 @@ func Status(status int, header http.Header, p *retry.Policy) *Answer {
 		a.code(retryStatus(status))
 	case first.Stop == retry.StopRetryAfter:
 		a.code("policy.MaxRetryAfter = " + literal(v.After))
+		a.add("or", "docs/recipes.md#a-hint-of-hours")
 	case posted.Stop == retry.StopMaybeApplied:
 		a.code("transport.IdempotencyKey = retryhttp.RandomKey // for a POST, if the server knows such keys")
 	}
 	if v.Class != retry.Final {
 		a.code(override(v.Category))
 	}
-	if v.Class != retry.Final && v.After <= 0 {
+	if v.Class != retry.Final && len(header) == 0 {
 		a.add("to ask", "retry why %d -H 'Retry-After: 120' # with a hint", status)
 	}
-	if status == http.StatusConflict {
+	switch status {
+	case http.StatusUnauthorized, http.StatusProxyAuthRequired:
+		a.add("note", "for a new token: docs/recipes.md#a-token-that-is-refreshed; a second one in a row is final")
+	case http.StatusConflict:
 		a.add("note", "with an Idempotency-Key it is Retryable: the first request is still in progress")
 	}
 	a.see("http-responses")
@@ -265,14 +269,14 @@ func about(n named, p *retry.Policy) *Answer {
 			a.add(other.name, "%s", other.verdict.Class)
 		}
 	}
-	other, mark := "retry.Final", "retry.MarkFinal"
+	other, what := "Final", " // not to retry it"
 	if v.Class == retry.Final {
-		other, mark = "retry.Retryable", "retry.MarkRetryable"
+		other, what = "Retryable", " // to retry it"
 	}
 	if target := sentinel(n); target != "" {
-		a.code("policy.Classifier = retry.On(" + other + ", " + target + ")")
+		a.code("policy.Classifier = retry.On(retry." + other + ", " + target + ")" + what)
 	}
-	a.code("err = " + mark + "(err)")
+	a.code("err = retry.Mark" + other + "(err)" + what)
 	if errors.Is(n.err, context.Canceled) || errors.Is(n.err, context.DeadlineExceeded) {
 		a.add("note", "if your own context has ended, the call stops before it looks at the error")
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryexec"
@@ -34,11 +35,38 @@ func Ask(q Question) []*Answer {
 	if name, value, ok := strings.Cut(text, ":"); ok && isHint(name) {
 		return []*Answer{q.headerLine(textproto.CanonicalMIMEHeaderKey(name), strings.TrimSpace(value))}
 	}
+	if m := lineOfCommand.FindStringSubmatch(text); m != nil {
+		if all := q.ofCommand(m[1], text); len(all) > 0 {
+			return all
+		}
+	}
 	var all []*Answer
 	if s, ok := stopIn(text); ok {
-		all = append(all, explain(s))
+		a := explain(s)
+		a.About = cmp.Or(gaveUp.FindString(text), a.About)
+		all = append(all, a)
 	}
 	return append(all, q.failure(text, len(all) > 0)...)
+}
+
+// lineOfCommand is what the command says last, with the reason or the category.
+var lineOfCommand = regexp.MustCompile(`^retry: (?:not run again|gave up) \((\w+)\)`)
+
+// flags are those of the command for the reasons that have one.
+var flags = map[string]string{"attempts": "-n 5", "timeout": "-T 1h", "elapsed": "--max-elapsed 1h"}
+
+// ofCommand answers about a line of the command with this word.
+func (q *Question) ofCommand(word, text string) []*Answer {
+	all := q.word(word)
+	if len(all) == 0 {
+		return nil
+	}
+	if flag := flags[word]; flag != "" {
+		all[0].flag("%s", flag)
+	} else if m := exitIn.FindStringSubmatch(text); m != nil {
+		all[0].flag("--on-exit %s # to run it again", m[1])
+	}
+	return all
 }
 
 // word answers about a name alone.
@@ -131,8 +159,12 @@ func (q *Question) headerLine(name, value string) *Answer {
 	header.Add(name, value)
 	a := Status(http.StatusTooManyRequests, header, q.HTTP)
 	a.About = name + ": " + value + ", of a response with status 429"
-	if a.Verdict.After <= 0 {
-		a.add("note", "there is no hint in it: its time has passed, or it is no number of seconds and no date, or needs another header")
+	switch at, err := http.ParseTime(value); {
+	case a.Verdict.After > 0:
+	case err == nil && at.Before(time.Now()):
+		a.add("note", "there is no hint in it: its time passed %v ago", time.Since(at).Round(time.Second))
+	default:
+		a.add("note", "there is no hint in it: it is no number of seconds above 0 and no date, or needs another header")
 	}
 	a.add("to ask", "retry why 503 -H '%s: %s'", name, value)
 	return a

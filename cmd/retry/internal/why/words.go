@@ -305,6 +305,7 @@ func category(c word, name string, p *retry.Policy) *Answer {
 	}
 	if v.Class != retry.Final && ofConnection.MatchString(name) {
 		a.add("a POST", "the same if nothing of it was sent, and otherwise not retried: it may have taken effect")
+		a.add("InTx", "the same, on a new connection; a lost COMMIT is final (commit_unknown)")
 	}
 	switch {
 	case name == "body_not_replayable":
@@ -366,13 +367,10 @@ func familyAnswers(name string, p *retry.Policy) []*Answer {
 				return []*Answer{about(n, p)}
 			}
 		}
-		a := category(f, name, p)
 		if v := ofFamily(f.name, code); v.Class != retry.Unknown {
 			f.class = v.Class.String()
-			a = category(f, name, p)
-			a.outcome("Execute", p, v, false)
 		}
-		return []*Answer{a}
+		return []*Answer{category(f, name, p)}
 	}
 	return nil
 }
