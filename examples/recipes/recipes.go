@@ -44,7 +44,8 @@ func Authorized(tokens Tokens) *http.Client {
 }
 
 // Upload sends size bytes of file in parts, each with attempts of its own. It goes on at offset, and returns
-// where to go on after an error. The client is a plain one, or its Transport has NoBudget: all parts would
+// where to go on after an error; the server may have stored that part, and gets it again. Of an empty file it
+// sends nothing. The client is a plain one, or its Transport has NoBudget: all parts would
 // share the budget of the host, and a server that fails one in four uses it up.
 func Upload(ctx context.Context, client *http.Client, url string, file io.ReaderAt, offset, size, part int64) (int64, error) {
 	for offset < size {
@@ -71,9 +72,10 @@ type Hook struct {
 
 // Deliver calls a webhook. A rate limit of one customer holds the hooks of that customer alone. What cannot be
 // delivered is given to dead; if ctx ends, the error is returned, and the hook may come again. The client is
-// a plain one, or its Transport has NoBudget: one customer's failures would use up what others need.
+// a plain one, or its Transport has NoBudget: one customer's failures would use up what others need. A hook that
+// is held holds its goroutine: give each one, or let a Worker with QuotaFor call it.
 func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[string], hook Hook, dead func(Hook, error) error) error {
-	policy := &retry.Policy{MaxAttempts: 8, MaxRetryAfter: time.Hour, Quota: quotas.Of(hook.Customer)}
+	policy := &retry.Policy{MaxAttempts: 8, AttemptTimeout: 30 * time.Second, MaxRetryAfter: time.Hour, Quota: quotas.Of(hook.Customer)}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(hook.Body))
 	if err != nil {
 		return dead(hook, err)
@@ -86,7 +88,8 @@ func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[s
 	return dead(hook, err)
 }
 
-// Step is a part of a saga. Undo may be called if Do has failed, and twice.
+// Step is a part of a saga. Undo must not be nil; it may be called if Do has failed, and twice. After a panic
+// nothing is undone.
 type Step struct{ Do, Undo func(context.Context) error }
 
 // Saga does the steps. If one fails, it undoes that one and those before it, the last first. A Do may run again
@@ -117,10 +120,10 @@ func Mail(ctx context.Context, policy *retry.Policy, addr string, auth smtp.Auth
 	})
 }
 
-// Rename changes one row. If the server has restarted, InTx closes the idle connections, which are dead too:
-// they cost one attempt at most. The statement runs again unless it may have been committed.
+// Rename changes one row. If the server has restarted, the idle connections are dead too: they cost one attempt
+// at most. The statement may run again after it has been committed, which changes nothing.
 func Rename(ctx context.Context, db *sql.DB, id int64, name string) error {
-	return retrysql.InTx(ctx, db, nil, nil, func(ctx context.Context, tx *sql.Tx) error {
+	return retrysql.InTx(ctx, db, nil, &retrysql.TxOptions{Idempotent: true}, func(ctx context.Context, tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "UPDATE users SET name = $2 WHERE id = $1", id, name)
 		return err
 	})

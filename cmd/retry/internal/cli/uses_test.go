@@ -204,7 +204,7 @@ var documented = map[string][]outcome{
 	`retry -n unlimited -T 10m --on-exit 75,111 deliver < mail`: {
 		{"cat", 0, 1, "a mail\n"}, {"read x; nth 3 || exit 75; echo $x", 0, 3, "a mail\n"}, {"exit 1", 1, 1, ""},
 	},
-	`xargs -P3 -I{} retry --name {} bash -o pipefail -c 'pg_dump "$1" | gzip > "$1.gz"' _ {} < databases`: {
+	`xargs -P3 -I{} retry --name {} bash -o pipefail -c 'pg_dump "$1" | gzip > "$1.part" && mv "$1.part" "$1.gz"' _ {} < databases`: {
 		{"true", 0, 1, ""}, {"nth 3 && exit" + busy + "1", 0, 3, ""}, {"false" + busy + "1", 123, 3, ""},
 	},
 	`retry -p policies.yaml --policy-name upload rsync -a . host:backup`: {

@@ -304,6 +304,7 @@ func category(c word, name string, p *retry.Policy) *Answer {
 		a.outcome("Execute", p, v, false)
 	}
 	if v.Class != retry.Final && ofConnection.MatchString(name) {
+		a.add("a GET", "the same")
 		a.add("a POST", "the same if nothing of it was sent, and otherwise not retried: it may have taken effect")
 		a.add("InTx", "the same, on a new connection; a lost COMMIT is final (commit_unknown)")
 	}
