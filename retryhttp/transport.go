@@ -162,8 +162,8 @@ type Transport struct {
 	// Retryable for a 200 with an error in it, [retry.Pending] for a 202 without a
 	// result yet. Its After counts before the hint of the response: 0 leaves the hint, and a
 	// negative one switches it off. A verdict without a Category gets that of the status, such
-	// as http_401. resp.Request is the request as Prepare left it. If
-	// it reads the body, it must replace Body by a reader of the same bytes.
+	// as http_401. resp.Request is the request as Prepare left it. If it reads the body, it must
+	// replace Body by a reader of the same bytes.
 	//
 	// A 401 or 407 had no effect, so a POST is retried too. If it is Retryable and there is a
 	// Prepare, the next attempt has another token: it is sent at once, and costs no attempt and

@@ -45,8 +45,8 @@ func Authorized(tokens Tokens) *http.Client {
 
 // Upload sends size bytes of file in parts, each with attempts of its own. It goes on at offset, and returns
 // where to go on after an error; the server may have stored that part, and gets it again. Of an empty file it
-// sends nothing. The client is a plain one, or its Transport has NoBudget: all parts would
-// share the budget of the host, and a server that fails one in four uses it up.
+// sends nothing. The client is a plain one, or its Transport has NoBudget: all parts would share the budget of
+// the host, and a server that fails one in four uses it up.
 func Upload(ctx context.Context, client *http.Client, url string, file io.ReaderAt, offset, size, part int64) (int64, error) {
 	for offset < size {
 		n := min(part, size-offset)
