@@ -243,7 +243,7 @@ func TestReadyWaitsForDNS(t *testing.T) {
 			}
 			return nil
 		}))
-		defer db.Close()
+		defer func() { _ = db.Close() }()
 		require.NoError(t, recipes.Ready(t.Context(), db))
 		assert.Equal(t, 3, pings)
 	})
