@@ -77,9 +77,10 @@ start_mariadb() {
 	port=$(free_port)
 	mkdir "$data"
 	own mysql "$data"
-	mariadb-install-db --no-defaults --user="$user" --datadir="$data/data" \
+	# A server that starts removes all temporary tables in its TMPDIR, those of other servers too.
+	TMPDIR=$data mariadb-install-db --no-defaults --user="$user" --datadir="$data/data" \
 		--auth-root-authentication-method=normal >"$dir/mariadb-install-db.log"
-	mariadbd --no-defaults --user="$user" --datadir="$data/data" --port="$port" --bind-address=127.0.0.1 \
+	TMPDIR=$data mariadbd --no-defaults --user="$user" --datadir="$data/data" --port="$port" --bind-address=127.0.0.1 \
 		--max-connections=500 --socket="$data/socket" --pid-file="$data/pid" >"$dir/mariadbd.log" 2>&1 &
 	pid=$!
 	stop+=("kill $pid" "wait $pid")

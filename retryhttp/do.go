@@ -28,9 +28,9 @@ import (
 // also gives hints and decides the class, as with BodyHints of a Transport. If client's
 // transport is an unwrapped Transport, Do uses the options and budgets of that Transport, and
 // its policy if p is nil. Its Base then makes the attempts, so the retries do not multiply.
-// Otherwise a nil p is [DefaultPolicy], and only p can have a budget. The errors do not
-// contain the secrets of URLs; see [Redact]. For Observer and budget, every status of 400 or
-// more is a failure.
+// Otherwise a nil p is [DefaultPolicy], and only p can have a budget. A p without a Backoff has the
+// waits of DefaultPolicy. The errors do not contain the secrets of URLs; see [Redact]. For Observer
+// and budget, every status of 400 or more is a failure.
 func Do(client *http.Client, p *retry.Policy, req *http.Request, read func(*http.Response) error) error {
 	if req == nil || read == nil {
 		return errors.New("retryhttp: Do without a request or without a function that reads")

@@ -73,7 +73,8 @@ type Hook struct {
 // Deliver calls a webhook. A rate limit of one customer holds the hooks of that customer alone. What cannot be
 // delivered is given to dead; if ctx ends, the error is returned, and the hook may come again. The client is
 // a plain one, or its Transport has NoBudget: one customer's failures would use up what others need. A hook that
-// is held holds its goroutine: give each one, or let a Worker with QuotaFor call it.
+// is held holds its goroutine: give each one, or let a Worker with QuotaFor call it. The eight attempts are over
+// within half a minute: for an outage of hours, set Backoff and MaxDelay, or store the hook.
 func Deliver(ctx context.Context, client *http.Client, quotas *retryquota.Keys[string], hook Hook, dead func(Hook, error) error) error {
 	policy := &retry.Policy{MaxAttempts: 8, AttemptTimeout: 30 * time.Second, MaxRetryAfter: time.Hour, Quota: quotas.Of(hook.Customer)}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, hook.URL, bytes.NewReader(hook.Body))

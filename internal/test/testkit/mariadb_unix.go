@@ -36,6 +36,7 @@ func MariaDB(t testing.TB) (address string) {
 		args = append([]string{"--no-defaults", "--datadir=" + filepath.Join(dir, "data")}, args...)
 		cmd := exec.CommandContext(context.WithoutCancel(t.Context()), name, args...)
 		cmd.Dir, cmd.SysProcAttr = dir, as
+		cmd.Env = append(os.Environ(), "TMPDIR="+dir) // where a server that starts removes the tables of others
 		return cmd
 	}
 	if out, err := command("mariadb-install-db", "--auth-root-authentication-method=normal", "--skip-test-db").CombinedOutput(); err != nil {
