@@ -221,6 +221,10 @@ func TestMachine(t *testing.T) {
 	assert.Equal(t, time.Minute, m.Stretch(time.Minute, begun, busy.Add(-1)))
 	assert.Equal(t, 5*time.Minute, m.Stretch(time.Minute, busy, busy.Add(time.Hour)))
 	assert.Equal(t, time.Minute, (*enginetest.Machine)(nil).Stretch(time.Minute, begun, busy))
+
+	stood := &enginetest.Machine{} // for a second, and looked only after what it had delayed
+	stood.Note(begun.Add(1100*time.Millisecond), time.Second, time.Millisecond)
+	assert.Greater(t, stood.Stretch(time.Second, begun, begun.Add(1050*time.Millisecond)), 2*time.Second)
 }
 
 func TestWatch(t *testing.T) {

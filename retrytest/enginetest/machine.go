@@ -70,7 +70,7 @@ func (m *machine) stretch(d time.Duration, from, to time.Time) time.Duration {
 	defer m.mu.Unlock()
 	var took, quiet time.Duration
 	for _, l := range m.looks {
-		if l.at.After(from) && !l.at.After(to) {
+		if l.at.After(from) && l.at.Add(-l.took).Before(to) { // some of it was in between
 			took, quiet = took+l.took, quiet+m.best+allowance
 		}
 	}
