@@ -15,8 +15,9 @@ import (
 // time of the policy's clock.
 type Limiter interface {
 	// Take asks for n turns, and returns how many it grants. If they are fewer, the Line asks
-	// again after wait, which is until the next turn. With n = 0, Take only looks: wait is 0 if there is a turn. turn is what the
-	// Limiter wants to know again in Return and Tell; it may be 0, and is less than 1<<30.
+	// again after wait, which is until the next turn. With n = 0, Take only looks: wait is 0 if
+	// there is a turn. turn is what the Limiter wants to know again in Return and Tell; it may be
+	// 0, and is less than 1<<30.
 	Take(now time.Time, n int) (turn retry.Turn, granted int, wait time.Duration)
 
 	// Return gives back n turns that were not used. If it does nothing, they are lost: fewer
