@@ -121,7 +121,7 @@ const touchEvery = 5 * time.Second
 
 // touch returns an error if the server does not take writes, where a claim that finds nothing writes
 // nothing. A server that has become read-only would otherwise never have a job for this Worker.
-func (s *shift[ID]) touch() error {
+func (s *claiming[ID]) touch() error {
 	if s.statements.Touch == "" || time.Since(s.touched) < touchEvery {
 		return nil
 	}

@@ -30,7 +30,7 @@ const mostCommitters = 2
 const slow = 100 * time.Millisecond
 
 // gather stores an outcome, with others that come meanwhile.
-func (s *shift[ID]) gather(w *write) error {
+func (s *storing[ID]) gather(w *write) error {
 	stored := make(chan error, 1)
 	w.tell = func(err error) { stored <- err }
 	g := &s.gathering
@@ -78,7 +78,7 @@ func (g *gathering) size() int {
 }
 
 // commit stores what has gathered until nothing has.
-func (s *shift[ID]) commit() {
+func (s *storing[ID]) commit() {
 	g := &s.gathering
 	for {
 		yield(g.size)

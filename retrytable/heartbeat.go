@@ -45,7 +45,7 @@ var errAsleep = errors.New("this process did not run")
 // beat extends the lease of a job, which does not end before ends, until stop is called or work
 // with the context ctx has had its overtime. If the lease is lost, beat calls lost. stop returns
 // when the lease ends now.
-func (s *shift[ID]) beat(ctx context.Context, job *Job[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
+func (s *running[ID]) beat(ctx context.Context, job *Job[ID], ends time.Time, lost context.CancelCauseFunc) (stop func() time.Time) {
 	h := &s.heart
 	p := &pulse{write: write{ends: ends}, last: errAsleep, lost: lost}
 	p.Most = s.overtime
@@ -112,7 +112,7 @@ func (h *heart) take(heartbeat time.Duration) (all []*pulse, pause time.Duration
 }
 
 // beatAll extends leases until there are no more jobs.
-func (s *shift[ID]) beatAll() {
+func (s *running[ID]) beatAll() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -133,10 +133,10 @@ func (s *shift[ID]) beatAll() {
 
 // extendAll extends leases with one statement. If that fails, those are extended that can
 // be, on the same connection, and the others are tried again soon.
-func (s *shift[ID]) extendAll(all []*pulse) {
+func (s *running[ID]) extendAll(all []*pulse) {
 	now := time.Now()
 	isLate := func() bool { return time.Since(now) > s.heartbeat/2 } // and other leases should be extended
-	st := storer[ID]{s, s.beating, 1, isLate}
+	st := storer[ID]{s.storing, s.beating, 1, isLate}
 	var sound, alone []*write // those that something was wrong with would have others refused
 	var wrong error
 	for _, p := range all {
@@ -173,7 +173,7 @@ func (s *shift[ID]) extendAll(all []*pulse) {
 }
 
 // extended lets a lease be extended again, in a while if it was and sooner if it was not.
-func (s *shift[ID]) extended(p *pulse, err error) {
+func (s *running[ID]) extended(p *pulse, err error) {
 	if errors.Is(err, ErrLeaseLost) {
 		p.gone = true
 		p.lost(err)

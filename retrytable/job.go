@@ -6,6 +6,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -115,8 +116,54 @@ func (s *shift[ID]) equip(job *Job[ID], from *turns) (err error) {
 	return err
 }
 
+// running is the part that does jobs.
+type running[ID any] struct {
+	*storing[ID]
+
+	working context.Context // of the work: canceled in the second stage of stopping
+	cancel  context.CancelCauseFunc
+	limits  limits // that have jobs wait for turns
+
+	heart   heart // of the leases of jobs at work
+	hearts  sync.WaitGroup
+	beating context.Context // done when there are no more jobs
+}
+
+// running prepares the part, whose context is that of Run.
+func (s *storing[ID]) running(ctx context.Context) *running[ID] {
+	r := &running[ID]{storing: s, working: s.ctx}
+	if s.Grace == 0 { // at the same moment, and not by way of a goroutine
+		r.working = ctx
+	}
+	r.working, r.cancel = context.WithCancelCause(r.working)
+	return r
+}
+
+// attend cancels the work when ctx is done and the grace is over. leave ends that, and waits
+// for all goroutines.
+func (s *running[ID]) attend(ctx context.Context) (leave func()) {
+	var attendant sync.WaitGroup
+	attending, stop := context.WithCancel(s.ctx)
+	s.beating = attending
+	attendant.Go(func() {
+		select {
+		case <-ctx.Done():
+			sleep(attending, s.Grace)
+			s.cancel(context.Cause(ctx))
+		case <-attending.Done():
+		}
+	})
+	return func() {
+		stop()
+		attendant.Wait()
+		s.gathering.wait()
+		s.hearts.Wait()
+		s.cancel(nil)
+	}
+}
+
 // work handles a claimed job, which has a place.
-func (s *shift[ID]) work(ctx context.Context, c *claimed[ID], place chan struct{}) {
+func (s *running[ID]) work(ctx context.Context, c *claimed[ID], place chan struct{}) {
 	job := &Job[ID]{Row: c.Row, turn: c.turn, place: place}
 	defer job.leave()
 	err := s.equip(job, c.of)
@@ -136,12 +183,12 @@ func (s *shift[ID]) work(ctx context.Context, c *claimed[ID], place chan struct{
 		o, ends = s.attempt(job, ends)
 	}
 	if o != nil {
-		s.settle(o, ends, storing)
+		s.settle(o, ends, untilLeaseEnds)
 	}
 }
 
 // attempt does a job once under its lease. There is no outcome if the lease was lost.
-func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Time) {
+func (s *running[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Time) {
 	ctx, cancel := context.WithCancelCause(s.working)
 	defer cancel(nil)
 	stopBeat := func() time.Time { return ends }
@@ -186,7 +233,7 @@ func (s *shift[ID]) attempt(job *Job[ID], ends time.Time) (*Outcome[ID], time.Ti
 // granted is the state before an attempt. In a table that counts retries, a row that is due
 // has been granted its attempt, also if the limit is lower now or the row was made ready by
 // hand.
-func (s *shift[ID]) granted(job *Job[ID]) retry.State {
+func (s *running[ID]) granted(job *Job[ID]) retry.State {
 	state := job.State
 	if s.statements.Columns.Retries == "" {
 		return state

@@ -41,7 +41,7 @@ type turns struct {
 }
 
 // takeTurns takes turns for up to n jobs. If there are fewer, wait is until there may be more.
-func (s *shift[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int, wait time.Duration) {
+func (s *claiming[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int, wait time.Duration) {
 	err := engine.Guard("Quota", func() error {
 		turn, granted, wait = from.quota.Take(from.policy, n)
 		return nil
@@ -58,10 +58,10 @@ func (s *shift[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int,
 
 // longestHold is how long a policy that was exchanged, a hold that is over early, or a job behind
 // jobs that are held goes unnoticed.
-func (s *shift[ID]) longestHold() time.Duration { return comebacksWithin * s.poll }
+func (s *running[ID]) longestHold() time.Duration { return comebacksWithin * s.poll }
 
 // isHeld looks whether there is no turn now. It asks for none.
-func (s *shift[ID]) isHeld(from *turns) (held bool) {
+func (s *claiming[ID]) isHeld(from *turns) (held bool) {
 	err := engine.Guard("Quota", func() error {
 		_, _, wait := from.quota.Take(from.policy, 0)
 		held = wait > 0
@@ -74,7 +74,7 @@ func (s *shift[ID]) isHeld(from *turns) (held bool) {
 }
 
 // giveBack returns turns that were not used.
-func (s *shift[ID]) giveBack(from *turns, turn retry.Turn, n int) {
+func (s *running[ID]) giveBack(from *turns, turn retry.Turn, n int) {
 	if turn == 0 || n <= 0 {
 		return
 	}
@@ -85,7 +85,7 @@ func (s *shift[ID]) giveBack(from *turns, turn retry.Turn, n int) {
 
 // limited notes that a job has no turn, and may ask again after wait. It returns when the job is
 // due again.
-func (s *shift[ID]) limited(job *Job[ID], wait time.Duration) (due time.Duration) {
+func (s *running[ID]) limited(job *Job[ID], wait time.Duration) (due time.Duration) {
 	owner := sqltable.Owner{Name: job.Kind}
 	switch {
 	case job.policy.Quota == nil:
@@ -160,7 +160,7 @@ func (l *limits) wants(one *limit) bool {
 }
 
 // claimLimited claims jobs of limits, as many as have turns, until b has enough.
-func (s *shift[ID]) claimLimited(b *batch[ID], n int, isEnough func() bool) error {
+func (s *claiming[ID]) claimLimited(b *batch[ID], n int, isEnough func() bool) error {
 	for _, l := range s.limits.due(time.Now()) {
 		if isEnough() {
 			break
@@ -174,7 +174,7 @@ func (s *shift[ID]) claimLimited(b *batch[ID], n int, isEnough func() bool) erro
 
 // claimOf claims up to n jobs of a limit. A claim that has taken long is repeated after a longer
 // pause, because the jobs of others are in its way.
-func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
+func (s *claiming[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 	from := s.turnsOf(l)
 	if from.quota == nil { // its policy was exchanged, or it has none any more
 		s.limits.drop(l)
@@ -196,7 +196,7 @@ func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 	if l.Key { // the jobs of a kind that waits have no use for a turn of their key
 		some.But = slices.DeleteFunc(s.limits.owners(), func(o sqltable.Owner) bool { return o.Key })
 	}
-	rows, err := take(s, &s.claiming, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
+	rows, err := take(s, &s.refusing.claim, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
 	b.add(rows, began.Add(s.lease), turn, from)
 	s.giveBack(from, turn, granted-len(rows))
 	s.limits.mu.Lock()
@@ -214,7 +214,7 @@ func (s *shift[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 
 // pauseAfter is how long a statement that took so long is not repeated: times as long, but not much
 // longer than a hold, and always so that it takes a part of the time only.
-func (s *shift[ID]) pauseAfter(took time.Duration, times int) time.Duration {
+func (s *claiming[ID]) pauseAfter(took time.Duration, times int) time.Duration {
 	return min(time.Duration(times)*took, max(s.longestHold(), 3*took))
 }
 
@@ -233,7 +233,7 @@ func later(a, b time.Time) time.Time {
 }
 
 // turnsOf returns where the turns of a limit are from now.
-func (s *shift[ID]) turnsOf(l *limit) *turns {
+func (s *claiming[ID]) turnsOf(l *limit) *turns {
 	from := &turns{owner: &l.Owner, policy: s.Policy}
 	err := engine.Guard("QuotaFor", func() (err error) {
 		if l.Key {
@@ -270,9 +270,9 @@ const (
 
 // claimPast claims up to n jobs but those of limits. short says that no more are due, as far as is
 // known.
-func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
+func (s *claiming[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
 	a, some := &s.ahead, sqltable.Some{N: n, But: s.limits.owners()}
-	if a.again = (time.Time{}); len(some.But) > 0 && !s.claiming.isDue() {
+	if a.again = (time.Time{}); len(some.But) > 0 && !s.refusing.claim.isDue() {
 		if err := s.look(some); err != nil || len(a.ids) == 0 {
 			return nil, err == nil, err
 		}
@@ -281,12 +281,12 @@ func (s *shift[ID]) claimPast(n int) (rows []Row[ID], short bool, err error) {
 		}
 	}
 	*a = ahead{}
-	rows, err = take(s, &s.claiming, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
+	rows, err = take(s, &s.refusing.claim, s.statements.Claim, some, s.ClaimArgs, scanRow[ID])
 	return rows, len(rows) < n, err
 }
 
 // look looks for jobs if it is time.
-func (s *shift[ID]) look(some sqltable.Some) (err error) {
+func (s *claiming[ID]) look(some sqltable.Some) (err error) {
 	a, began, n := &s.ahead, time.Now(), fewAhead
 	switch next := a.looked.Add(s.pauseAfter(a.took, shareOfLook)); {
 	case len(a.ids) > 0:
@@ -300,18 +300,18 @@ func (s *shift[ID]) look(some sqltable.Some) (err error) {
 	if a.took > slowClaim {
 		n = mostAhead
 	}
-	t := &taking[ID, Row[ID]]{shift: s, from: s.statements.Claim, some: some, args: s.ClaimArgs}
-	a.ids, err = t.look(s.claiming.without(), n)
+	t := &taking[ID, Row[ID]]{claiming: s, from: s.statements.Claim, some: some, args: s.ClaimArgs}
+	a.ids, err = t.look(s.refusing.claim.without(), n)
 	a.all, a.took, a.looked = len(a.ids) < n, time.Since(began), began
 	return err
 }
 
 // claimAhead claims the next jobs that a look has found. It asks for no more IDs than jobs: with
 // more, PostgreSQL may look for them in the order of their index.
-func (s *shift[ID]) claimAhead(some sqltable.Some) ([]Row[ID], error) {
+func (s *claiming[ID]) claimAhead(some sqltable.Some) ([]Row[ID], error) {
 	a := &s.ahead
 	ids := a.ids[:min(some.N, len(a.ids))]
-	t := &taking[ID, Row[ID]]{shift: s, from: s.statements.Claim, some: some, args: s.ClaimArgs, scan: scanRow[ID]}
+	t := &taking[ID, Row[ID]]{claiming: s, from: s.statements.Claim, some: some, args: s.ClaimArgs, scan: scanRow[ID]}
 	if err := t.take(ids, true, s.patience()); err != nil {
 		return nil, err
 	}

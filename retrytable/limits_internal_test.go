@@ -18,7 +18,8 @@ func TestLookAgain(t *testing.T) {
 	for took, pause := range map[time.Duration]time.Duration{10 * time.Millisecond: 200 * time.Millisecond, 5 * time.Second: 15 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			now := time.Now()
-			s := &shift[int64]{poll: time.Second, ahead: ahead{all: true, took: took, looked: now.Add(-took)}}
+			s := &claiming[int64]{running: &running[int64]{storing: &storing[int64]{shift: &shift[int64]{poll: time.Second}}}}
+			s.ahead = ahead{all: true, took: took, looked: now.Add(-took)}
 			require.NoError(t, s.look(sqltable.Some{}))
 			assert.Equal(t, pause-took, s.ahead.again.Sub(now))
 		})

@@ -10,9 +10,30 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/dberr"
 )
 
+// claiming is the part that takes rows, and has their jobs done.
+type claiming[ID any] struct {
+	*running[ID]
+
+	ahead ahead // of a claim that goes past the jobs of limits
+	more  bool  // the last claim found as many jobs as it wanted
+
+	// What is in the way of the statements that take rows, which share a connection.
+	refusing struct{ promote, claim, sweep obstacles }
+	lane     sync.Mutex
+
+	touched time.Time // when touch has last asked
+
+	stuck map[string]int // how often the end of a lost job could not be stored
+}
+
+// claiming prepares the part.
+func (s *running[ID]) claiming() *claiming[ID] {
+	return &claiming[ID]{running: s, stuck: map[string]int{}}
+}
+
 // claimAll claims jobs and has them done until ctx is done, and returns when they are.
-func (s *shift[ID]) claimAll(ctx context.Context) {
-	busy, wake, failures := make(chan struct{}, s.concurrency), s.Wake, failures[ID]{shift: s}
+func (s *claiming[ID]) claimAll(ctx context.Context) {
+	busy, wake, failures := make(chan struct{}, s.concurrency), s.Wake, failures[ID]{shift: s.shift}
 	jobs := hands[*claimed[ID]]{do: func(c *claimed[ID]) { s.work(ctx, c, busy) }, next: make(chan *claimed[ID])}
 	defer jobs.wait()
 	for {
@@ -76,7 +97,7 @@ const few = 3
 //
 // If only few are free while outcomes are being stored, it waits for the end of that statement,
 // which frees more: many small claims cost more than a few large ones.
-func (s *shift[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) {
+func (s *claiming[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) {
 	select {
 	case <-ctx.Done():
 		return 0
@@ -106,7 +127,7 @@ func (s *shift[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) {
 // rest waits until it is time to look for jobs again, one of our own is due again, or somebody
 // says that there are some. It returns the channel to listen to the next time. A next that is not
 // zero is when there may be turns for jobs that wait for them.
-func (s *shift[ID]) rest(ctx context.Context, wake <-chan struct{}, next time.Time) <-chan struct{} {
+func (s *claiming[ID]) rest(ctx context.Context, wake <-chan struct{}, next time.Time) <-chan struct{} {
 	end := time.Now().Add(s.pause(0, longestPoll))
 	if !next.IsZero() && next.Before(end) {
 		end = next
@@ -139,6 +160,19 @@ type comebacks struct {
 	poll  time.Duration
 	round time.Duration // up to which the table rounds instants
 	at    []time.Time   // sorted
+}
+
+// newComebacks is for a table whose instants have a unit of so many microseconds.
+func newComebacks(poll time.Duration, unit int) *comebacks {
+	c := &comebacks{poll: poll, news: make(chan struct{}, 1)}
+	switch unit {
+	case 1_000_000:
+		c.round = time.Second
+	case 1_000:
+		c.round = 2 * time.Millisecond // of the due time, and of the time that it is compared with
+	default:
+	}
+	return c
 }
 
 // spare is for the clocks, which are not compared.

@@ -70,8 +70,7 @@ func (t *Table[ID]) probe(ctx context.Context, db *sql.DB, tx *sql.Tx, p Probe[I
 		return err
 	}
 	s.tell = func(error) {} // of a kind that has no policy
-	defer s.cancel(nil)
-	run := &probing[ID]{shift: s, tx: tx}
+	run := &probing[ID]{storing: s.storing(), tx: tx}
 	if immediate := s.statements.ChecksAtOnce(); immediate != "" {
 		if _, err := tx.ExecContext(ctx, immediate); err != nil {
 			return fmt.Errorf("retrytable: probe: %w", err)
@@ -93,7 +92,7 @@ func (t *Table[ID]) probe(ctx context.Context, db *sql.DB, tx *sql.Tx, p Probe[I
 
 // probing is one probe.
 type probing[ID any] struct {
-	*shift[ID]
+	*storing[ID]
 
 	tx     *sql.Tx
 	faults []error // the writes that were refused
@@ -173,7 +172,7 @@ func (p *probing[ID]) finish(ctx context.Context, row *Row[ID]) {
 	dead := new(retry.Policy).Next(retry.State{Failures: 2}, failure, row.Now())
 	p.try(ctx, "extend", false, func() error { return exec(ctx, p.tx, p.statements.Extend(row.claimed(nil), 0)) })
 	p.try(ctx, "sweep", false, func() error {
-		_, err := sqltable.Rows(ctx, p.tx, p.statements.Sweep, sqltable.Some{N: 1}, p.sweepArgs, scanRow[ID])
+		_, err := sqltable.Rows(ctx, p.tx, p.statements.Sweep, sqltable.Some{N: 1}, p.ClaimArgs[:p.statements.Sweep.NArgs], scanRow[ID])
 		return err
 	})
 	for _, delay := range []time.Duration{0, time.Second} {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -19,9 +20,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable/internal/sqltable"
 )
 
-// storing is the policy by which an outcome is stored: until the lease ends, unless the
+// untilLeaseEnds is the policy by which an outcome is stored: until the lease ends, unless the
 // database refuses to have it in this row.
-var storing = &retry.Policy{
+var untilLeaseEnds = &retry.Policy{
 	MaxAttempts: retry.Unlimited,
 	Backoff:     retry.Exponential{Initial: 50 * time.Millisecond, Multiplier: 2},
 	MaxDelay:    2 * time.Second,
@@ -34,15 +35,29 @@ var storing = &retry.Policy{
 // others can go on. That takes some seconds.
 const mostTries = 8
 
-// storingBriefly is storing where other rows wait for it.
-var storingBriefly = &retry.Policy{
-	MaxAttempts: 3, Backoff: storing.Backoff, Jitter: storing.Jitter, Classifier: classifyStoring,
+// briefly is that policy where other rows wait for it.
+var briefly = &retry.Policy{
+	MaxAttempts: 3, Backoff: untilLeaseEnds.Backoff, Jitter: untilLeaseEnds.Jitter, Classifier: classifyStoring,
 	Overrides: map[string]retry.Override{rowCategory: {MaxAttempts: 1}},
+}
+
+// storing is the part that stores outcomes.
+type storing[ID any] struct {
+	*shift[ID]
+
+	gathering gathering    // outcomes to be stored
+	groupsOff atomic.Int64 // until when, in nanoseconds since 1970; see switchGroupsOff
+	back      *comebacks   // of jobs of ours
+}
+
+// storing prepares the part.
+func (s *shift[ID]) storing() *storing[ID] {
+	return &storing[ID]{shift: s, back: newComebacks(s.poll, sqltable.Instants(s.Table.Instants).Unit())}
 }
 
 // settle stores an outcome under a lease that does not end before ends, and tells the
 // Observer and After. It returns false if the outcome could not be stored.
-func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bool {
+func (s *storing[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bool {
 	o.stored.Err, o.stored.Decision = o.Err, o.Decision // FinishArgs may change the State
 	err := s.storeUntil(o, ends, how)
 	if failed, ok := err.(*effectError); ok && o.Err == nil { //nolint:errorlint // a Final error is returned as it is
@@ -72,7 +87,7 @@ func (s *shift[ID]) settle(o *Outcome[ID], ends time.Time, how *retry.Policy) bo
 
 // failed is the outcome of a failure beside the work. A panic of a function of the policy
 // ends the job, as in an attempt.
-func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
+func (s *storing[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
 	o := &Outcome[ID]{Job: job, Err: err, stored: retryjob.Stored{Policy: job.policy, Now: job.Now}}
 	panicked := s.guarded(job, "a function of the Policy", func() error {
 		o.Decision = job.policy.Next(job.State, err, job.Now())
@@ -86,7 +101,7 @@ func (s *shift[ID]) failed(job *Job[ID], err error) *Outcome[ID] {
 }
 
 // guarded is [engine.Guard] for a function that is called for a job. It reports the error.
-func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
+func (s *storing[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
 	err := engine.Guard(hook, fn)
 	if err != nil {
 		s.reportOf(job, err)
@@ -95,7 +110,7 @@ func (s *shift[ID]) guarded(job *Job[ID], hook string, fn func() error) error {
 }
 
 // announce logs the end of a job that has failed, if nobody else is told.
-func (s *shift[ID]) announce(o *Outcome[ID]) {
+func (s *storing[ID]) announce(o *Outcome[ID]) {
 	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
 		return
 	}
@@ -110,12 +125,12 @@ func (s *shift[ID]) announce(o *Outcome[ID]) {
 
 // storeUntil tries to store an outcome until the lease ends. It also tries if the lease
 // has ended already, because perhaps nobody has taken the row over.
-func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
+func (s *storing[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy) error {
 	change, err := s.changeFor(o)
 	if err != nil {
 		return err
 	}
-	t := &storingTries[ID]{shift: s, outcome: o, write: write{Change: change, ends: ends}}
+	t := &storingTries[ID]{storing: s, outcome: o, write: write{Change: change, ends: ends}}
 	var first error // the first try needs no policy if nothing is wrong
 	if !s.writesMore(o) {
 		if first = s.gather(&t.write); first == nil {
@@ -136,7 +151,7 @@ func (s *shift[ID]) storeUntil(o *Outcome[ID], ends time.Time, how *retry.Policy
 }
 
 // changeFor is the update that stores an outcome.
-func (s *shift[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) {
+func (s *storing[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) {
 	var args []any
 	failed := o.Err != nil && !o.Released
 	if failed { // FinishArgs may change the State
@@ -166,7 +181,7 @@ func (s *shift[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) {
 	return c, nil
 }
 
-func (s *shift[ID]) finishArgs(o *Outcome[ID]) (args []any, err error) {
+func (s *storing[ID]) finishArgs(o *Outcome[ID]) (args []any, err error) {
 	if s.FinishArgs == nil {
 		return nil, nil
 	}
@@ -178,7 +193,7 @@ func (s *shift[ID]) finishArgs(o *Outcome[ID]) (args []any, err error) {
 
 // storingTries are the tries to store one outcome.
 type storingTries[ID any] struct {
-	*shift[ID]
+	*storing[ID]
 
 	outcome *Outcome[ID]
 	write   write
@@ -251,7 +266,7 @@ func (t *storingTries[ID]) readBack(ctx context.Context) error {
 
 // rowAfter is what a row must have if the outcome was stored. What the outcome does not store
 // is as it was found.
-func (s *shift[ID]) rowAfter(o *Outcome[ID], found sqltable.RowState) sqltable.RowState {
+func (s *storing[ID]) rowAfter(o *Outcome[ID], found sqltable.RowState) sqltable.RowState {
 	statuses, columns := s.statements.Statuses, s.statements.Columns
 	want, state := sqltable.RowState{Fence: o.Job.Fence}, o.Job.State
 	switch {
@@ -281,17 +296,17 @@ func (s *shift[ID]) rowAfter(o *Outcome[ID], found sqltable.RowState) sqltable.R
 }
 
 // writesMore reports whether there is more to be written with an outcome.
-func (s *shift[ID]) writesMore(o *Outcome[ID]) bool {
+func (s *storing[ID]) writesMore(o *Outcome[ID]) bool {
 	return !o.Released && (s.InTx != nil || o.Err == nil && len(o.Job.effects) > 0)
 }
 
 // storeInTx stores an outcome together with what else is written. Each statement of ours may
 // take limit, and the whole transaction twice that.
-func (s *shift[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
+func (s *storing[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
 	s.inTx.Store(true)
 	ctx, cancel := context.WithTimeout(ctx, 2*limit)
 	defer cancel() // rolls back what is still open
-	tx, err := answerWithin(ctx, s, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })
+	tx, err := answerWithin(ctx, s.shift, limit, func(context.Context) (*sql.Tx, error) { return s.DB.BeginTx(ctx, nil) })
 	if err != nil {
 		return err
 	}
@@ -310,7 +325,7 @@ func (s *shift[ID]) storeInTx(ctx context.Context, o *Outcome[ID], c *sqltable.C
 // writeAll writes an outcome in a transaction. What we write comes first, so that a
 // transaction that took effect unnoticed is recognized before the program's part fails in
 // its repetition.
-func (s *shift[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
+func (s *storing[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c *sqltable.Change, limit time.Duration) error {
 	if err := s.within(ctx, limit, func(ctx context.Context) error { return exec(ctx, tx, c) }); err != nil {
 		return err
 	}
@@ -326,7 +341,7 @@ func (s *shift[ID]) writeAll(ctx context.Context, tx *sql.Tx, o *Outcome[ID], c 
 }
 
 // effects calls what the program has to write with an outcome.
-func (s *shift[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
+func (s *storing[ID]) effects(ctx context.Context, tx *sql.Tx, o *Outcome[ID]) error {
 	o.hooks, ctx = aftercommit.New(ctx)
 	if o.Err == nil {
 		for _, effect := range o.Job.effects {

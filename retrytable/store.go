@@ -34,7 +34,7 @@ func tell(group []*write, err error) {
 
 // storer runs writes. It tells each write what has become of it.
 type storer[ID any] struct {
-	*shift[ID]
+	*storing[ID]
 
 	ctx    context.Context
 	part   time.Duration // a statement may take the usual time divided by it
@@ -44,7 +44,7 @@ type storer[ID any] struct {
 // storeOutcomes stores outcomes with one statement. If the database refuses that, it looks for
 // those that are at fault, and stores the others. Only if it is patient may it wait for the
 // lock of a row.
-func (s *shift[ID]) storeOutcomes(group []*write, patient bool) {
+func (s *storing[ID]) storeOutcomes(group []*write, patient bool) {
 	st := storer[ID]{s, s.ctx, 1, func() bool { return false }}
 	switch first := group[0]; {
 	case first.instead != nil:
@@ -225,11 +225,11 @@ func (t *tries) answer(try func() error) sift.Answer {
 }
 
 // groupsAreOff reports whether each row is to be written by a statement of its own.
-func (s *shift[ID]) groupsAreOff() bool { return time.Now().UnixNano() < s.groupsOff.Load() }
+func (s *storing[ID]) groupsAreOff() bool { return time.Now().UnixNano() < s.groupsOff.Load() }
 
 // switchGroupsOff is for when PostgreSQL does not understand the statement for groups: it may
 // have a name that is also that of a column, for example. After a minute, groups are tried again.
-func (s *shift[ID]) switchGroupsOff(err error) {
+func (s *storing[ID]) switchGroupsOff(err error) {
 	if s.groupsOff.Swap(time.Now().Add(time.Minute).UnixNano()) == 0 { // told once
 		s.report(fmt.Errorf("%w: each outcome is stored by a statement of its own for now", err))
 	}

@@ -10,9 +10,9 @@ import (
 )
 
 // sweepAll takes over leases that have run out until ctx is done.
-func (s *shift[ID]) sweepAll(ctx context.Context) {
+func (s *claiming[ID]) sweepAll(ctx context.Context) {
 	churn := churn{since: time.Now(), closed: s.DB.Stats().MaxIdleClosed}
-	failures := failures[ID]{shift: s}
+	failures := failures[ID]{shift: s.shift}
 	for ctx.Err() == nil {
 		more, err := s.sweep()
 		s.adviseMoreIdle(&churn)
@@ -24,15 +24,15 @@ func (s *shift[ID]) sweepAll(ctx context.Context) {
 }
 
 // sweep takes over some leases that have run out, and reports whether there may be more.
-func (s *shift[ID]) sweep() (more bool, err error) {
+func (s *claiming[ID]) sweep() (more bool, err error) {
 	ends := time.Now().Add(s.lease)
-	rows, err := take(s, &s.sweeping, s.statements.Sweep, sqltable.Some{N: sweepSize}, s.sweepArgs, scanRow[ID])
+	rows, err := take(s, &s.refusing.sweep, s.statements.Sweep, sqltable.Some{N: sweepSize}, s.ClaimArgs[:s.statements.Sweep.NArgs], scanRow[ID])
 	for _, row := range rows {
 		if !time.Now().Before(ends) {
 			return false, err // the others run out again
 		}
 		job := &Job[ID]{Row: row}
-		stored := s.equip(job, nil) == nil && s.settle(s.failed(job, s.lost), ends, storingBriefly)
+		stored := s.equip(job, nil) == nil && s.settle(s.failed(job, s.lost), ends, briefly)
 		s.remember(row.Lease, stored)
 	}
 	return len(rows) == sweepSize, err
@@ -46,7 +46,7 @@ const (
 // remember delays a job whose end could not be stored, or which has no policy, longer
 // each time, so that all workers sweep other jobs meanwhile. The first time, the job
 // comes back when this lease runs out.
-func (s *shift[ID]) remember(lease Lease[ID], stored bool) {
+func (s *claiming[ID]) remember(lease Lease[ID], stored bool) {
 	id := fmt.Sprint(lease.ID)
 	times := s.stuck[id]
 	delete(s.stuck, id)

@@ -34,7 +34,7 @@ type claimed[ID any] struct {
 
 // claim claims up to n jobs. It is not canceled, because a canceled statement may have claimed
 // rows, which nobody would work on until their leases run out.
-func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
+func (s *claiming[ID]) claim(n int) (b batch[ID], err error) {
 	if s.Turn != nil {
 		n = min(n, 1) // the limit in ClaimWhere does not count the other rows of the same claim
 	}
@@ -59,7 +59,7 @@ func (s *shift[ID]) claim(n int) (b batch[ID], err error) {
 
 // claimOthers claims up to n jobs but those of limits. If all jobs have the same policy and it has
 // a Quota, it takes their turns first. So jobs without a turn cost nothing, and keep their order.
-func (s *shift[ID]) claimOthers(b *batch[ID], n int) (err error) {
+func (s *claiming[ID]) claimOthers(b *batch[ID], n int) (err error) {
 	from, turn := &turns{policy: s.Policy}, retry.Turn(0)
 	if s.PolicyFor == nil && s.Policy != nil && s.Policy.Quota != nil {
 		from.quota = s.Policy.Quota
@@ -73,7 +73,7 @@ func (s *shift[ID]) claimOthers(b *batch[ID], n int) (err error) {
 	var rows []Row[ID]
 	defer func() { s.giveBack(from, turn, n-len(rows)) }()
 	if p := s.statements.Promote; s.statements.Promotes {
-		if _, err := take(s, &s.promoting, p, sqltable.Some{N: max(n, promotions)}, s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
+		if _, err := take(s, &s.refusing.promote, p, sqltable.Some{N: max(n, promotions)}, s.ClaimArgs[:p.NArgs], scanID[ID]); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (b *batch[ID]) add(rows []Row[ID], ends time.Time, turn retry.Turn, from *t
 
 // taking is one statement that takes up to n rows, and what it has taken.
 type taking[ID, T any] struct {
-	*shift[ID]
+	*claiming[ID]
 
 	from *sqltable.Pick
 	some sqltable.Some // the rows that are wanted
@@ -111,9 +111,9 @@ type taking[ID, T any] struct {
 // take runs a statement that takes some rows. If the database refuses that, take finds out
 // which rows are refused, and takes others. The refusal is an error only if there are no others.
 func take[ID, T any](
-	s *shift[ID], o *obstacles, from *sqltable.Pick, some sqltable.Some, args []any, scan func(*sql.Rows) (T, error),
+	s *claiming[ID], o *obstacles, from *sqltable.Pick, some sqltable.Some, args []any, scan func(*sql.Rows) (T, error),
 ) ([]T, error) {
-	t := &taking[ID, T]{shift: s, from: from, some: some, args: args, scan: scan, began: time.Now()}
+	t := &taking[ID, T]{claiming: s, from: from, some: some, args: args, scan: scan, began: time.Now()}
 	if some.Of == nil { // otherwise nobody would know whose rows were tried
 		if ids := o.due(some.N); len(ids) > 0 {
 			t.some.But = nil

@@ -280,17 +280,18 @@ func (w *Worker[ID]) Validate() error {
 // starts have ended when it returns, except those in which a driver still waits for a
 // silent connection.
 func (w *Worker[ID]) Run(ctx context.Context) error {
-	r, err := w.shift(ctx)
+	s, err := w.shift(ctx)
 	if err != nil {
 		return err
 	}
-	r.tell = r.log
+	s.tell = s.log
 	if w.OnError != nil {
-		r.tell = func(err error) { w.OnError(r.ctx, err) }
+		s.tell = func(err error) { w.OnError(s.ctx, err) }
 	}
-	if err := r.check(ctx); err != nil {
+	if err := s.check(ctx); err != nil {
 		return err
 	}
+	r := s.storing().running(ctx).claiming()
 	leave := r.attend(ctx)
 	var sweeper sync.WaitGroup
 	sweeper.Go(func() { r.sweepAll(ctx) })
@@ -305,17 +306,18 @@ func (w *Worker[ID]) Run(ctx context.Context) error {
 // tests, and for programs that are started by a timer. The error has all errors that
 // OnError would have been told. A job that fails is not an error.
 func (w *Worker[ID]) Once(ctx context.Context) (claimed int, err error) {
-	r, err := w.shift(ctx)
+	s, err := w.shift(ctx)
 	if err != nil {
 		return 0, err
 	}
 	var mu sync.Mutex
 	var errs []error
-	r.tell = func(err error) {
+	s.tell = func(err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		errs = append(errs, err)
 	}
+	r := s.storing().running(ctx).claiming()
 	defer r.attend(ctx)()
 	if err := context.Cause(ctx); err != nil {
 		return 0, err
