@@ -96,12 +96,12 @@ func (c *call) refused(resp *http.Response, own retry.Verdict) {
 		status = http.StatusServiceUnavailable
 	}
 	var after time.Duration
-	hinted := false
+	hinted, inBody := false, (c.t.BodyHints || c.read != nil) && known.MoreInBody(resp.StatusCode)
 	if hint.May(resp.Header) {
 		after, hinted = ParseHint(status, resp.Header, c.Policy.Now())
 	}
 	var says bodyAnswer
-	if (c.t.BodyHints || c.read != nil) && known.MoreInBody(resp.StatusCode) {
+	if inBody {
 		says = peek(resp)
 	}
 	if !hinted {

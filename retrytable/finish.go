@@ -48,7 +48,7 @@ func (t *Table[ID]) FailWith(
 	ctx context.Context, db DB, lease Lease[ID], d retry.Decision, failure error, args ...any,
 ) error {
 	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
-		return fail(s, row, d, failure)
+		return fail(s, row, d, textOf(d, failure))
 	})
 }
 
@@ -79,10 +79,10 @@ func (t *Table[ID]) finish(
 		return err
 	}
 	c, err := change(s, lease.claimed(args))
-	if err != nil {
-		return err
+	if err == nil {
+		err = c.CheckArgs(args)
 	}
-	if err := c.CheckArgs(args); err != nil {
+	if err != nil {
 		return retry.MarkFinal(err)
 	}
 	return exec(ctx, db, c)
@@ -104,28 +104,25 @@ func exec(ctx context.Context, db DB, c *sqltable.Change) error {
 // succeed is the update of a success, with this word for the status.
 func succeed(s *sqltable.Statements, row sqltable.Claimed, word string) (*sqltable.Change, error) {
 	if !slices.Contains(s.Statuses.Done, word) {
-		return nil, refused("succeed: status: %q: must be one of Statuses.Done: %q", word, s.Statuses.Done)
+		return nil, fmt.Errorf("retrytable: succeed: status: %q: must be one of Statuses.Done: %q", word, s.Statuses.Done)
 	}
 	return s.Succeed(row, word), nil
 }
 
-// fail is the update of a failure, about which d was decided.
-func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, failure error) (*sqltable.Change, error) {
+// fail is the update of a failure, about which d was decided, and which has the text.
+func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, text any) (*sqltable.Change, error) {
 	f := sqltable.Failure{
 		Retry: d.Retry, Delay: d.Delay,
 		Failures: d.State.Failures, RateLimited: d.State.RateLimited, Pending: d.State.Pending, First: d.State.First,
 	}
 	switch {
 	case d.Retry && f.Pending > 0 && s.Columns.Pending == "":
-		return nil, refused("fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", f.Pending)
+		return nil, fmt.Errorf("retrytable: fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", f.Pending)
 	case d.Retry:
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
-		return nil, refused("fail: Stop: %v: does not end a job", d.Stop)
+		return nil, fmt.Errorf("retrytable: fail: Stop: %v: does not end a job", d.Stop)
 	}
-	f.Category = d.Verdict.Category
-	if s.Columns.Error != "" {
-		f.Text = textOf(d, failure)
-	}
+	f.Category, f.Text = d.Verdict.Category, text
 	return s.Fail(row, f), nil
 }
 

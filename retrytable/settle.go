@@ -114,13 +114,12 @@ func (s *storing[ID]) announce(o *Outcome[ID]) {
 	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
 		return
 	}
-	text := textOf(o.Decision, o.Err)
 	attrs := []any{"table", s.Table.Name, "id", sqltable.Storable(fmt.Sprint(o.Job.ID))}
 	if o.Job.Kind != "" {
 		attrs = append(attrs, "kind", sqltable.Storable(o.Job.Kind))
 	}
 	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
-		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", text)...)
+		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", o.text)...)
 }
 
 // storeUntil tries to store an outcome until the lease ends. It also tries if the lease
@@ -158,10 +157,11 @@ func (s *storing[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) 
 		if args, err = s.finishArgs(o); err != nil {
 			return nil, err
 		}
+		o.text = textOf(o.Decision, o.Err)
 	}
 	switch row := o.Job.claimed(args); {
 	case failed:
-		c, err = fail(s.statements, row, o.Decision, o.Err)
+		c, err = fail(s.statements, row, o.Decision, o.text)
 	case o.Released:
 		c = s.statements.Release(row, o.Decision.Delay, o.unstarted)
 	default:
@@ -175,10 +175,7 @@ func (s *storing[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) 
 			return nil, err
 		}
 	}
-	if err := c.CheckArgs(c.Args); err != nil {
-		return nil, retry.MarkFinal(err)
-	}
-	return c, nil
+	return c, c.CheckArgs(c.Args)
 }
 
 func (s *storing[ID]) finishArgs(o *Outcome[ID]) (args []any, err error) {

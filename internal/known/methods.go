@@ -127,7 +127,8 @@ func yesOrNo(retryable bool) Fact {
 // code reads a server's code from the error.
 func code(err error) (f Fact) {
 	defer silence()
-	if f := AWS(said(err)); f.Class != Unknown {
+	word := said(err)
+	if f := AWS(word); f.Class != Unknown {
 		return f
 	}
 	switch e := err.(type) {

@@ -29,7 +29,11 @@ func Tree(err error, own func(error) (Fact, bool)) Fact {
 
 func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 	for err != nil && nodes.Take() {
-		mute := Mute(err) // wraps nothing
+		var one error
+		var several []error
+		if !Mute(err) {
+			one, several = errtree.Unwrap(err)
+		}
 		if f, ok := o.own(err); ok {
 			o.hear(f, false)
 		} else {
@@ -37,10 +41,6 @@ func (o *opinion) inspect(err error, nodes *errtree.Nodes) {
 			o.traits |= traits &^ Weak
 			o.hear(f, traits.Has(Weak))
 		}
-		if mute {
-			break
-		}
-		one, several := errtree.Unwrap(err)
 		if several != nil {
 			o.inspectAmong(several, nodes)
 			break

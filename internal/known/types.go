@@ -52,7 +52,11 @@ func unlinked(err error) Fact {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	switch pkg := t.PkgPath(); pkg {
+	pkg := t.PkgPath()
+	if strings.HasSuffix(pkg, "/http2") && t.Name() == "StreamError" {
+		return stream(err)
+	}
+	switch pkg {
 	case "crypto/x509":
 		return Permanent("tls_cert")
 	case "crypto/tls":
@@ -101,10 +105,6 @@ func unlinked(err error) Fact {
 		switch t.Name() {
 		case "SemanticError", "SyntacticError":
 			return malformed(errtree.Is(err, io.ErrUnexpectedEOF))
-		}
-	default:
-		if strings.HasSuffix(pkg, "/http2") && t.Name() == "StreamError" {
-			return stream(err)
 		}
 	}
 	return Fact{}
