@@ -89,14 +89,14 @@ func (h *hands[T]) wait() {
 	h.all.Wait()
 }
 
-// few is the part of the places that is few.
-const few = 3
+// few is how many places are few, unless they are all: a statement costs about as much as 30 rows.
+const few = 32
 
 // reserve takes all places that are free, and waits for one if none is. It takes none
 // when ctx is done.
 //
 // If only few are free while outcomes are being stored, it waits for the end of that statement,
-// which frees more: many small claims cost more than a few large ones.
+// which frees more: small claims cost more than large ones.
 func (s *claiming[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) {
 	select {
 	case <-ctx.Done():
@@ -105,7 +105,7 @@ func (s *claiming[ID]) reserve(ctx context.Context, busy chan struct{}) (n int) 
 		n++
 	}
 	yield(func() int { return len(busy) }) // jobs that are about to end free more places
-	if s.Turn == nil && cap(busy)-len(busy)+n < cap(busy)/few && s.gathering.await(ctx) {
+	if s.Turn == nil && cap(busy)-len(busy)+n < min(cap(busy), few) && s.gathering.await(ctx) {
 		yield(func() int { return len(busy) })
 	}
 	for {
