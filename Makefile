@@ -46,7 +46,7 @@ help: ## print this list
 
 # Once all is compiled, each lane runs its targets one after the other. The tests of test-all
 # wait more than they compute, and the other lanes compute meanwhile.
-LANES := build "test-all release-check" "tidy apidiff lint test" "cross test-32 arch race toolchains allocs sleepers fuzz"
+LANES := build "test-all release-check" "tidy apidiff lint cross test" "test-32 race toolchains arch allocs sleepers fuzz"
 
 .PHONY: ci
 ci: ## everything that CI runs, and how long each target took
