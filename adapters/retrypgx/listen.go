@@ -117,6 +117,7 @@ const (
 	firstStill   = 20 * time.Millisecond
 	longestStill = 160 * time.Millisecond // while notifications go on
 	stillTick    = time.Millisecond
+	lockTries    = 5
 	lateTicks    = 5 // after that, for the commits whose triggers were still
 )
 
@@ -138,9 +139,11 @@ func (w *waker) notified(ctx context.Context, channel string) error {
 	}
 	w.still = min(max(2*w.still, firstStill), longestStill)
 	const lock = "advisory_lock(hashtext('retrytable.Notify'), hashtext($1))"
-	var mine bool // or another listener's, which has got the notification too
-	if err := w.conn.QueryRow(ctx, "SELECT pg_try_"+lock, channel).Scan(&mine); err != nil {
-		return err
+	mine := false // it is another listener's, which has got the notification too, or for a moment a trigger's
+	for tries := lockTries; tries > 0 && !mine; tries-- {
+		if err := w.conn.QueryRow(ctx, "SELECT pg_try_"+lock, channel).Scan(&mine); err != nil {
+			return err
+		}
 	}
 	w.ticks(ctx, int(w.still/stillTick))
 	if mine {

@@ -20,7 +20,7 @@ func (d postgres) notifying(b *builder) part {
 	from := b.claimIndex()
 	channel := strings.ReplaceAll(literal(b.Notify), "$", "'||chr(36)||'") // which would end the function
 	lock := fmt.Sprintf("hashtext('retrytable.Notify'), hashtext(%s)", channel)
-	body := fmt.Sprintf("BEGIN IF pg_try_advisory_lock_shared(%s) THEN PERFORM pg_advisory_unlock_shared(%s); "+
+	body := fmt.Sprintf("BEGIN IF pg_try_advisory_lock_shared(%s) AND pg_advisory_unlock_shared(%s) THEN "+
 		"IF EXISTS (SELECT FROM inserted WHERE %s) THEN PERFORM pg_notify(%s, ''); END IF; END IF; RETURN NULL; END",
 		lock, lock, from.passed(b), channel)
 	digest := fnv.New32a()
