@@ -31,14 +31,14 @@ func decideInCall(p *retry.Policy, ctx context.Context, s retry.State, v retry.V
 	if p != nil {
 		q = *p
 	}
-	q.Clock = &stillClock{countingClock{now: now}}
+	q.Clock = testkit.Still{At: now}
 	call := retry.Call{Policy: &q}
-	caller := lateContext{ctx, make(chan struct{})}
+	caller := testkit.LateContext{Context: ctx, Over: make(chan struct{})}
 	call.Begin(caller)
 	call.State = s
 	select {
 	case <-ctx.Done():
-		close(caller.done)
+		close(caller.Over)
 	default:
 	}
 	d := call.EndVerdict(errBoom, v)
@@ -48,23 +48,6 @@ func decideInCall(p *retry.Policy, ctx context.Context, s retry.State, v retry.V
 	d.Err = nil
 	return d
 }
-
-// stillClock stands still: the contexts of attempts do not end by themselves.
-type stillClock struct{ countingClock }
-
-func (c *stillClock) Now() time.Time { return c.now }
-
-func (*stillClock) AttemptContext(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
-	return ctx, func() {}
-}
-
-// lateContext is a context whose end is noticed later.
-type lateContext struct {
-	context.Context
-	done chan struct{}
-}
-
-func (c lateContext) Done() <-chan struct{} { return c.done }
 
 // callPolicy is a policy for three attempts with waits of 1s and 2s, on a clock and
 // with a recorder of its own.
@@ -224,39 +207,9 @@ func TestCallEndWithoutBegin(t *testing.T) {
 	}
 }
 
-// TestCallEndTwice checks that an attempt counts once.
-func TestCallEndTwice(t *testing.T) {
-	t.Parallel()
-	p, clock, events := callPolicy()
-	call := retry.Call{Policy: p}
-	require.True(t, call.Next(t.Context()))
-	first := call.End(errBoom)
-	assert.True(t, first.Retry)
-	for _, err := range []error{errBoom, errFinalMark, nil} {
-		assert.Equal(t, retry.Decision{State: first.State, Err: err}, call.End(err))
-	}
-	assert.Equal(t, 1, call.State.Failures)
-	events.Expect(t, "1: boom: retry in 1s")
-	require.True(t, call.Next(t.Context()))
-	assert.Equal(t, seconds(1), clock.Sleeps())
-	call.End(nil)
-	assert.Equal(t, retry.Decision{State: first.State, Err: errBoom}, call.End(errBoom), "after a success")
-	require.NoError(t, call.Err())
-	events.Expect(t, "1: boom: retry in 1s", "2: succeeded")
-}
-
-// assertForgotten compares how a Call ended whose last attempt was not ended.
-func assertForgotten(t *testing.T, attempt int, want retry.Error, err error) {
-	t.Helper()
-	got := testkit.As[*retry.Error](t, err)
-	require.ErrorIs(t, got.Err, retry.ErrLost)
-	require.EqualError(t, got.Err, fmt.Sprintf("retry: Call.End was not called for attempt %d", attempt))
-	want.Err = got.Err
-	assert.Equal(t, &want, err)
-}
-
 // TestCallForgottenEnd checks that attempts without an End are lost, that the error names
-// End, and that the policy bounds them.
+// End, and that the policy bounds them. The scripts of internal/test/contract forget it too, with
+// every policy and under every context.
 func TestCallForgottenEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("Next", func(t *testing.T) {
@@ -269,25 +222,16 @@ func TestCallForgottenEnd(t *testing.T) {
 			require.LessOrEqual(t, n, 3)
 			assert.Equal(t, n, call.Attempt())
 		}
-		assertForgotten(t, 3, retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts, State: call.State}, call.Err())
+		e := testkit.As[*retry.Error](t, call.Err())
+		require.ErrorIs(t, e.Err, retry.ErrLost)
+		require.EqualError(t, e.Err, "retry: Call.End was not called for attempt 3")
+		assert.Equal(t, &retry.Error{Attempts: 3, Waited: 3 * time.Second, Stop: retry.StopAttempts, Err: e.Err, State: call.State}, e)
 		assert.Equal(t, seconds(1, 2), clock.Sleeps(), "it has waited in between")
 		events.Expect(t,
 			"1: retry: Call.End was not called for attempt 1: retry in 1s",
 			"2: retry: Call.End was not called for attempt 2: retry in 2s",
 			"3: gave up (attempts): retry: Call.End was not called for attempt 3")
 		assert.Equal(t, "lost", events.Events()[0].Verdict.Category)
-	})
-	t.Run("Begin", func(t *testing.T) {
-		t.Parallel()
-		p, clock, _ := callPolicy()
-		call := retry.Call{Policy: p}
-		n := 0
-		for call.Begin(t.Context()) {
-			n++
-			require.LessOrEqual(t, n, 3)
-		}
-		assertForgotten(t, 3, retry.Error{Attempts: 3, Stop: retry.StopAttempts, State: call.State}, call.Err())
-		assert.Empty(t, clock.Sleeps())
 	})
 	t.Run("one of several", func(t *testing.T) {
 		t.Parallel()
@@ -299,28 +243,6 @@ func TestCallForgottenEnd(t *testing.T) {
 		assert.False(t, call.Next(t.Context()))
 		assert.NoError(t, call.Err())
 		events.Expect(t, "1: retry: Call.End was not called for attempt 1: retry in 1s", "2: succeeded")
-	})
-	t.Run("it may have taken effect", func(t *testing.T) {
-		t.Parallel()
-		call := retry.Call{Policy: &retry.Policy{}, NonIdempotent: true}
-		require.True(t, call.Begin(t.Context()))
-		require.False(t, call.Begin(t.Context()))
-		assertForgotten(t, 1, retry.Error{
-			Attempts: 1, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1},
-		}, call.Err())
-	})
-	t.Run("and the context has ended", func(t *testing.T) {
-		t.Parallel()
-		p, _, events := callPolicy()
-		ctx, cancel := context.WithCancelCause(t.Context())
-		call := retry.Call{Policy: p}
-		require.True(t, call.Next(ctx))
-		cancel(testkit.ErrPeer)
-		require.False(t, call.Next(ctx))
-		assertForgotten(t, 1, retry.Error{
-			Attempts: 1, Stop: retry.StopCanceled, Cause: testkit.ErrPeer, State: call.State,
-		}, call.Err())
-		events.Expect(t, "1: gave up (canceled): retry: Call.End was not called for attempt 1")
 	})
 	t.Run("its timeout is released", func(t *testing.T) {
 		t.Parallel()
@@ -459,11 +381,11 @@ func TestCallTimedOut(t *testing.T) {
 	assert.False(t, untimed.TimedOut(), "there is no timeout")
 }
 
-// TestCallContextIsAChild checks when the context of an attempt is a child of the
-// caller's.
 // An Observer may have nothing to say about an attempt.
 func saysNothing(context.Context, int) (context.Context, func(error)) { return nil, nil }
 
+// TestCallContextIsAChild checks when the context of an attempt is a child of the
+// caller's.
 func TestCallContextIsAChild(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -474,10 +396,10 @@ func TestCallContextIsAChild(t *testing.T) {
 		{"nothing", retry.Policy{}, false},
 		{"an Observer of events", retry.Policy{Observer: new(retrytest.Recorder).Observer()}, false},
 		{"an Observer that says nothing", retry.Policy{Observer: &retry.Observer{Attempt: saysNothing}}, false},
-		{"an Observer of attempts", retry.Policy{Observer: new(tracer).Observer()}, true},
+		{"an Observer of attempts", retry.Policy{Observer: new(testkit.Tracer).Observer()}, true},
 		{"AttemptTimeout", retry.Policy{AttemptTimeout: time.Hour}, true},
 		{"Timeout", retry.Policy{Timeout: time.Hour}, true},
-		{"all of them", retry.Policy{AttemptTimeout: time.Hour, Timeout: time.Minute, Observer: new(tracer).Observer()}, true},
+		{"all of them", retry.Policy{AttemptTimeout: time.Hour, Timeout: time.Minute, Observer: new(testkit.Tracer).Observer()}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
@@ -487,7 +409,7 @@ func TestCallContextIsAChild(t *testing.T) {
 			require.True(t, call.Begin(t.Context()))
 			assert.Equal(t, !tt.derived, call.Context() == t.Context())
 			traced := tt.derived && tt.p.Observer != nil
-			assert.Equal(t, traced, call.Context().Value(spanKey{}) == 1)
+			assert.Equal(t, traced, call.Context().Value(testkit.Key{}) == 1)
 		})
 	}
 }
@@ -1045,7 +967,7 @@ func TestExecuteNilFunc(t *testing.T) {
 	t.Parallel()
 	dead, kill := context.WithCancel(t.Context())
 	kill()
-	for name, p := range everyWay() {
+	for name, p := range testkit.EveryWay() {
 		for _, ctx := range []context.Context{t.Context(), dead, nil} {
 			assert.EqualError(t, p.Execute(ctx, nil), "retry: fn is nil", name)
 			v, err := retry.Do[int](ctx, p, nil)
@@ -1143,26 +1065,10 @@ func TestExecuteReadsOfTheClock(t *testing.T) {
 	})
 }
 
-// everyWay has policies that cover all paths through the loop: each needs other
-// work around an attempt.
-func everyWay() map[string]*retry.Policy {
-	return map[string]*retry.Policy{
-		"nil":             nil,
-		"zero":            {},
-		"unlimited":       {MaxAttempts: retry.Unlimited},
-		"attempt timeout": {AttemptTimeout: time.Hour},
-		"max elapsed":     {MaxElapsed: time.Hour},
-		"observer":        {Observer: &retry.Observer{Event: func(context.Context, retry.Event) {}}},
-		"budget":          {Budget: &retry.Budget{}},
-		"classifier":      {Classifier: retry.On(retry.Retryable, testkit.ErrPeer)},
-		"no delay":        {Backoff: retry.Constant(0)},
-	}
-}
-
 func TestExecuteNilContext(t *testing.T) {
 	t.Parallel()
 	var none context.Context
-	for name, p := range everyWay() {
+	for name, p := range testkit.EveryWay() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -1266,7 +1172,7 @@ func TestObserverCancels(t *testing.T) {
 	}
 }
 
-// TestWaits counts the calls that wait, on a clock that stands still.
+// TestWaits counts the calls that wait, and that an Observer need not hear of their end.
 func TestWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -1276,32 +1182,10 @@ func TestWaits(t *testing.T) {
 			return func() { waits.Add(-1) }
 		}}
 		shy := &retry.Observer{Wait: func(string) func() { return nil }}
-		clock := &testkit.Stuck{Over: make(chan time.Time)}
-		p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Nanosecond), Clock: clock, Observer: retry.Observers(nil, shy, count, shy)}
-		ctx, cancel := context.WithCancel(t.Context())
-		run := func(ctx context.Context) { _ = p.Execute(ctx, func(context.Context) error { return errBoom }) }
-		loop := func(ctx context.Context) {
-			for call := (&retry.Call{Policy: p}); call.Next(ctx); {
-				call.End(errBoom)
-			}
-		}
-		for range 10 {
-			go run(t.Context())
-			go loop(ctx)
-		}
-		synctest.Wait()
-		assert.EqualValues(t, 20, waits.Load())
-		cancel()
-		synctest.Wait()
-		assert.EqualValues(t, 10, waits.Load())
-		close(clock.Over)
-		synctest.Wait()
-		assert.Zero(t, waits.Load())
+		o := retry.Observers(nil, shy, count, shy)
+		testkit.CountsWaiting(t, o, func() float64 { return float64(waits.Load()) })
 
-		clock.Panics.Store(true)
-		assert.Panics(t, func() { run(t.Context()) })
-		assert.Zero(t, waits.Load())
-		job := &retryjob.Stored{Policy: p}
+		job := &retryjob.Stored{Policy: &retry.Policy{Observer: o}}
 		require.Equal(t, retryjob.Again, job.Attempt(t.Context(), func(context.Context) error { return errBoom }))
 		assert.Zero(t, waits.Load(), "it waits elsewhere")
 	})

@@ -55,97 +55,61 @@ func TestNextEveryStop(t *testing.T) {
 		state retry.State
 		err   error
 		want  retry.Decision // without its Verdict
-		end   retry.Error    // without Policy and Err
+		after time.Duration  // of the error
 	}{
 		{
-			"none",
-			retry.Policy{Jitter: retry.NoJitter},
-			retry.State{Failures: 1},
-			errBoom,
-			retry.Decision{Retry: true, At: now.Add(4 * s), Delay: 4 * s, Counted: true, Limit: 3, State: retry.State{Failures: 2}},
-			retry.Error{},
+			"none", retry.Policy{Jitter: retry.NoJitter}, retry.State{Failures: 1}, errBoom,
+			retry.Decision{Retry: true, At: now.Add(4 * s), Delay: 4 * s, Counted: true, Limit: 3, State: retry.State{Failures: 2}}, 0,
 		},
 		{
-			"none, without a wait",
-			retry.Policy{Backoff: retry.Constant(0)},
-			retry.State{},
-			errBoom,
-			retry.Decision{Retry: true, At: now, Counted: true, Limit: 3, State: retry.State{Failures: 1}},
-			retry.Error{},
+			"none, without a wait", retry.Policy{Backoff: retry.Constant(0)}, retry.State{}, errBoom,
+			retry.Decision{Retry: true, At: now, Counted: true, Limit: 3, State: retry.State{Failures: 1}}, 0,
 		},
 		{
-			"final",
-			retry.Policy{},
-			retry.State{Failures: 1},
-			errFinalMark,
-			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopFinal, State: retry.State{Failures: 2}},
-			retry.Error{},
+			"final", retry.Policy{}, retry.State{Failures: 1}, errFinalMark,
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopFinal, State: retry.State{Failures: 2}}, 0,
 		},
 		{
-			"attempts",
-			retry.Policy{MaxAttempts: 2},
-			retry.State{Failures: 1, RateLimited: 4},
-			errBoom,
-			retry.Decision{Counted: true, Limit: 2, Stop: retry.StopAttempts, State: retry.State{Failures: 2, RateLimited: 4}},
-			retry.Error{Attempts: 6, Stop: retry.StopAttempts},
+			"attempts", retry.Policy{MaxAttempts: 2}, retry.State{Failures: 1, RateLimited: 4}, errBoom,
+			retry.Decision{Counted: true, Limit: 2, Stop: retry.StopAttempts, State: retry.State{Failures: 2, RateLimited: 4}}, 0,
 		},
 		{
-			"attempts, with a hint",
-			retry.Policy{MaxAttempts: 1},
-			retry.State{},
-			limited(5 * s),
-			retry.Decision{Counted: true, Limit: 1, Stop: retry.StopAttempts, State: retry.State{Failures: 1}},
-			retry.Error{Attempts: 1, Stop: retry.StopAttempts, RetryAfter: 5 * s},
+			"attempts, with a hint", retry.Policy{MaxAttempts: 1}, retry.State{}, limited(5 * s),
+			retry.Decision{Counted: true, Limit: 1, Stop: retry.StopAttempts, State: retry.State{Failures: 1}}, 5 * s,
 		},
 		{
 			"elapsed before the wait", within(s), elapsedState(s + 1), errBoom,
-			retry.Decision{Counted: true, Limit: retry.Unlimited, Stop: retry.StopElapsed, State: retry.State{Failures: 1, First: now.Add(-s - 1)}},
-			retry.Error{Attempts: 1, Stop: retry.StopElapsed},
+			retry.Decision{Counted: true, Limit: retry.Unlimited, Stop: retry.StopElapsed, State: retry.State{Failures: 1, First: now.Add(-s - 1)}}, 0,
 		},
 		{
 			"elapsed after the wait", within(s), elapsedState(0), errBoom,
 			retry.Decision{
 				At: now.Add(2 * s), Delay: 2 * s, Counted: true, Limit: retry.Unlimited,
 				Stop: retry.StopElapsed, State: retry.State{Failures: 1, First: now},
-			},
-			retry.Error{Attempts: 1, Stop: retry.StopElapsed},
+			}, 0,
 		},
 		{
-			"a hint too long", unlimited,
-			retry.State{},
-			limited(25 * time.Hour),
+			"a hint too long", unlimited, retry.State{}, limited(25 * time.Hour),
 			retry.Decision{
 				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Counted: true, Limit: retry.Unlimited,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1},
-			},
-			retry.Error{Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: 25 * time.Hour},
+			}, 25 * time.Hour,
 		},
 		{
-			"a free hint too long",
-			retry.Policy{FreeRateLimits: 1},
-			retry.State{Failures: 1},
-			limited(25 * time.Hour),
+			"a free hint too long", retry.Policy{FreeRateLimits: 1}, retry.State{Failures: 1}, limited(25 * time.Hour),
 			retry.Decision{
 				At: now.Add(25 * time.Hour), Delay: 25 * time.Hour, Limit: 3,
 				Stop: retry.StopRetryAfter, State: retry.State{Failures: 1, RateLimited: 1},
-			},
-			retry.Error{Attempts: 2, Stop: retry.StopRetryAfter, RetryAfter: 25 * time.Hour},
+			}, 25 * time.Hour,
 		},
 		{
-			"maybe applied",
-			retry.Policy{NonIdempotent: true},
-			retry.State{},
-			errBoom,
-			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}},
-			retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied},
+			"maybe applied", retry.Policy{NonIdempotent: true}, retry.State{}, errBoom,
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}}, 0,
 		},
 		{
-			"maybe applied, with a hint",
-			retry.Policy{NonIdempotent: true},
-			retry.State{},
+			"maybe applied, with a hint", retry.Policy{NonIdempotent: true}, retry.State{},
 			retry.Mark(errBoom, retry.Verdict{Class: retry.RateLimited, After: 5 * s}),
-			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}},
-			retry.Error{Attempts: 1, Stop: retry.StopMaybeApplied, RetryAfter: 5 * s},
+			retry.Decision{Counted: true, Limit: 3, Stop: retry.StopMaybeApplied, State: retry.State{Failures: 1}}, 5 * s,
 		},
 	}
 	for _, tt := range tests {
@@ -162,10 +126,11 @@ func TestNextEveryStop(t *testing.T) {
 			case retry.StopFinal:
 				want.Err = tt.err
 			default:
-				end := tt.end
-				end.Policy, end.Err, end.State = "task", tt.err, want.State
-				end.NotApplied = want.Verdict.NotApplied && want.State.Attempts() == 1
-				want.Err = &end
+				attempts := want.State.Failures + want.State.RateLimited
+				want.Err = &retry.Error{
+					Policy: "task", Attempts: attempts, Stop: want.Stop, RetryAfter: tt.after, Err: tt.err, State: want.State,
+					NotApplied: want.Verdict.NotApplied && attempts == 1,
+				}
 			}
 			got := p.Next(tt.state, tt.err, now)
 			assert.Equal(t, want, got)
@@ -586,13 +551,6 @@ func TestDecisionAt(t *testing.T) {
 			assert.Equal(t, tt.delay, d.Delay)
 			assert.Equal(t, tt.want, d.At)
 		}
-	})
-	t.Run("at once", func(t *testing.T) {
-		t.Parallel()
-		p := &retry.Policy{Backoff: retry.Constant(0)}
-		d := p.Decide(retry.State{}, retryable, firstAttempt)
-		assert.Equal(t, firstAttempt, d.At)
-		assert.Zero(t, d.Delay)
 	})
 }
 

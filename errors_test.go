@@ -22,6 +22,13 @@ var (
 
 func TestErrorText(t *testing.T) {
 	t.Parallel()
+	// refused is the end of a policy with a name, whose attempts were all refused.
+	refused := func(attempts int, stop retry.StopReason, cause error) retry.Error {
+		return retry.Error{Policy: "task", Attempts: attempts, Stop: stop, Err: errRefused, Cause: cause}
+	}
+	hinted := refused(1, retry.StopRetryAfter, nil)
+	hinted.RetryAfter = 90 * time.Minute
+	inner := refused(2, retry.StopAttempts, nil)
 	for _, tt := range []struct {
 		err  retry.Error
 		want string
@@ -30,106 +37,39 @@ func TestErrorText(t *testing.T) {
 		{retry.Error{Attempts: 1}, "failed after 1 attempt"},
 		{retry.Error{Attempts: 1, Err: errRefused}, "failed after 1 attempt: connection refused"},
 		{retry.Error{Attempts: 2, Err: errRefused}, "failed after 2 attempts: connection refused"},
+		{retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopAttempts}, "task failed after 3 attempts"},
+
+		{refused(3, retry.StopNone, nil), "task failed after 3 attempts: connection refused"},
+		{refused(3, retry.StopAttempts, nil), "task failed after 3 attempts: connection refused"},
+		{refused(1, retry.StopFinal, nil), "task failed after 1 attempt: connection refused"},
+		{refused(4, retry.StopElapsed, nil), "task failed after 4 attempts (time limit reached): connection refused"},
+		{refused(1, retry.StopBudget, nil), "task failed after 1 attempt (local retry budget exhausted): connection refused"},
+		{hinted, "task failed after 1 attempt (server asks to wait 1h30m0s): connection refused"},
+		{refused(1, retry.StopMaybeApplied, nil), "task failed after 1 attempt (it may have taken effect): connection refused"},
+		{refused(3, retry.StopBackoff+1, nil), "task failed after 3 attempts: connection refused"},
+
+		{refused(2, retry.StopDeadline, nil), "task failed after 2 attempts (next attempt would miss the context's deadline): connection refused"},
+		{refused(2, retry.StopDeadline, context.DeadlineExceeded), "task failed after 2 attempts (context deadline exceeded): connection refused"},
+		{refused(2, retry.StopDeadline, errShutdown), "task failed after 2 attempts (context deadline exceeded: shutting down): connection refused"},
+		{refused(2, retry.StopCanceled, nil), "task failed after 2 attempts (context canceled): connection refused"},
+		{refused(2, retry.StopCanceled, context.Canceled), "task failed after 2 attempts (context canceled): connection refused"},
+		{refused(2, retry.StopCanceled, errShutdown), "task failed after 2 attempts (context canceled: shutting down): connection refused"},
+
+		{retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: context.Canceled}, "task not started: context canceled"},
+		{retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: errShutdown}, "task not started: context canceled: shutting down"},
+		{retry.Error{Stop: retry.StopDeadline, Cause: context.DeadlineExceeded}, "not started: context deadline exceeded"},
+		{retry.Error{Policy: "task", Stop: retry.StopElapsed}, "task not started: time limit reached"},
+
+		// The error of an inner policy reads on, nothing is said twice, and a mark does not change the text.
 		{
-			retry.Error{Policy: "task", Attempts: 3, Err: errRefused},
-			"task failed after 3 attempts: connection refused",
+			retry.Error{Policy: "outer", Attempts: 1, Stop: retry.StopAttempts, Err: &inner},
+			"outer failed after 1 attempt: task failed after 2 attempts: connection refused",
 		},
 		{
-			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopAttempts, Err: errRefused},
-			"task failed after 3 attempts: connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopAttempts},
-			"task failed after 3 attempts",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopFinal, Err: errRefused},
-			"task failed after 1 attempt: connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 4, Stop: retry.StopElapsed, Err: errRefused},
-			"task failed after 4 attempts (time limit reached): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopBudget, Err: errRefused},
-			"task failed after 1 attempt (local retry budget exhausted): connection refused",
-		},
-		{
-			retry.Error{
-				Policy: "task", Attempts: 1, Stop: retry.StopRetryAfter, RetryAfter: 90 * time.Minute, Err: errRefused,
-			},
-			"task failed after 1 attempt (server asks to wait 1h30m0s): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 1, Stop: retry.StopMaybeApplied, Err: errRefused},
-			"task failed after 1 attempt (it may have taken effect): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused},
-			"task failed after 2 attempts (next attempt would miss the context's deadline): connection refused",
-		},
-		{
-			retry.Error{
-				Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused, Cause: context.DeadlineExceeded,
-			},
-			"task failed after 2 attempts (context deadline exceeded): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopDeadline, Err: errRefused, Cause: errShutdown},
-			"task failed after 2 attempts (context deadline exceeded: shutting down): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused},
-			"task failed after 2 attempts (context canceled): connection refused",
-		},
-		{
-			retry.Error{
-				Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused, Cause: context.Canceled,
-			},
-			"task failed after 2 attempts (context canceled): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 2, Stop: retry.StopCanceled, Err: errRefused, Cause: errShutdown},
-			"task failed after 2 attempts (context canceled: shutting down): connection refused",
-		},
-		{
-			retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: context.Canceled},
-			"task not started: context canceled",
-		},
-		{
-			retry.Error{Policy: "task", Stop: retry.StopCanceled, Cause: errShutdown},
-			"task not started: context canceled: shutting down",
-		},
-		{
-			retry.Error{Stop: retry.StopDeadline, Cause: context.DeadlineExceeded},
-			"not started: context deadline exceeded",
-		},
-		{
-			retry.Error{Policy: "task", Stop: retry.StopElapsed},
-			"task not started: time limit reached",
-		},
-		{
-			retry.Error{Policy: "task", Attempts: 3, Stop: retry.StopBackoff + 1, Err: errRefused},
-			"task failed after 3 attempts: connection refused",
-		},
-		{
-			// The error of an inner policy reads on.
-			retry.Error{
-				Policy: "outer", Attempts: 1, Stop: retry.StopAttempts,
-				Err: &retry.Error{Policy: "inner", Attempts: 2, Stop: retry.StopAttempts, Err: errRefused},
-			},
-			"outer failed after 1 attempt: inner failed after 2 attempts: connection refused",
-		},
-		{
-			// Nothing is said twice.
 			retry.Error{Attempts: 1, Stop: retry.StopDeadline, Err: context.DeadlineExceeded, Cause: context.DeadlineExceeded},
 			"failed after 1 attempt: context deadline exceeded",
 		},
-		{
-			// A mark does not change the text.
-			retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: retry.MarkRetryable(errRefused)},
-			"failed after 2 attempts: connection refused",
-		},
+		{retry.Error{Attempts: 2, Stop: retry.StopAttempts, Err: retry.MarkRetryable(errRefused)}, "failed after 2 attempts: connection refused"},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
-	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -238,19 +237,6 @@ func Example_reconnect() {
 	err := policy.Execute(ctx, connect)
 	fmt.Println(errors.Is(err, context.DeadlineExceeded))
 	// Output: true
-}
-
-// A Quota learns the limit that calls share: if one of them is refused, all wait, and then go
-// one by one.
-func ExamplePacer() {
-	ctx := context.Background()
-	ask := func(context.Context) error { return nil }
-
-	quota := &retryquota.Quota{} // one for all calls with this API key
-	policy := &retry.Policy{Name: "prompt", Quota: quota}
-	err := policy.Execute(ctx, ask)
-	fmt.Println(err)
-	// Output: <nil>
 }
 
 // limiter adapts a rate limiter of the program, such as golang.org/x/time/rate's: AllowN

@@ -184,31 +184,10 @@ func (panicking) Deposit(time.Time) { panic("ouch") }
 
 func (panicking) TryWithdraw(time.Time) bool { panic("ouch") }
 
-// tracer sees attempts.
-type tracer struct {
-	retrytest.Recorder
-	log []string
-}
-
-type spanKey struct{}
-
-func (tr *tracer) Attempt(ctx context.Context, n int) (context.Context, func(error)) {
-	tr.log = append(tr.log, fmt.Sprint("begin ", n))
-	return context.WithValue(ctx, spanKey{}, n), func(err error) {
-		tr.log = append(tr.log, fmt.Sprintf("end %d: %v", n, err))
-	}
-}
-
-func (tr *tracer) Observer() *retry.Observer {
-	return retry.Observers(tr.Recorder.Observer(), &retry.Observer{Attempt: tr.Attempt, Event: func(_ context.Context, e retry.Event) {
-		tr.log = append(tr.log, fmt.Sprint(e.Kind, " ", e.Attempt))
-	}})
-}
-
 func TestObserverOfAttempts(t *testing.T) {
 	t.Parallel()
 	for _, timeout := range []time.Duration{0, time.Hour} {
-		var inner, outer tracer
+		var inner, outer testkit.Tracer
 		p := &retry.Policy{
 			Backoff: retry.Constant(0), AttemptTimeout: timeout,
 			Observer: retry.Observers(outer.Observer(), nil, &retry.Observer{Event: func(context.Context, retry.Event) {}}, inner.Observer()),
@@ -216,7 +195,7 @@ func TestObserverOfAttempts(t *testing.T) {
 		n := 0
 		err := p.Execute(t.Context(), func(ctx context.Context) error {
 			n++
-			assert.Equal(t, n, ctx.Value(spanKey{}))
+			assert.Equal(t, n, ctx.Value(testkit.Key{}))
 			_, limited := ctx.Deadline()
 			assert.Equal(t, timeout > 0, limited)
 			if n == 3 {
@@ -228,13 +207,13 @@ func TestObserverOfAttempts(t *testing.T) {
 		want := []string{
 			"begin 1", "end 1: boom", "retrying 1", "begin 2", "end 2: boom", "retrying 2", "begin 3", "end 3: <nil>", "succeeded 3",
 		}
-		assert.Equal(t, want, outer.log)
-		assert.Equal(t, want, inner.log)
+		assert.Equal(t, want, outer.Log)
+		assert.Equal(t, want, inner.Log)
 
-		var panicked tracer
+		var panicked testkit.Tracer
 		p.Observer = panicked.Observer()
 		assert.Panics(t, func() { _ = p.Execute(t.Context(), func(context.Context) error { panic("ouch") }) })
-		assert.Equal(t, []string{"begin 1", "end 1: retry: worker lost"}, panicked.log)
+		assert.Equal(t, []string{"begin 1", "end 1: retry: worker lost"}, panicked.Log)
 	}
 }
 
@@ -736,6 +715,20 @@ func TestPolicyString(t *testing.T) {
 			retry.Policy{MaxAttempts: 2, MaxDelay: s},
 			"2 attempts, 2s ×2 ≤1s, full jitter: waits 0–1s",
 		},
+		{ // all settings
+			retry.Policy{
+				Name: "task", MaxAttempts: 2, MaxElapsed: time.Hour, AttemptTimeout: 10 * s, Timeout: time.Minute,
+				ResetAfter: 30 * s, MaxRetryAfter: 2 * time.Minute, FreeRateLimits: 9, NonIdempotent: true,
+				Overrides: map[string]retry.Override{
+					"unknown": {MaxAttempts: 1},
+					"busy":    {MaxAttempts: 5, Backoff: retry.Constant(s), MaxDelay: s, Jitter: retry.NoJitter},
+					"a":       {},
+				},
+			},
+			"task: 2 attempts within 1h0m0s, 2s ×2 ≤30s, full jitter: waits 0–2s; attempt timeout 10s; timeout 1m0s; " +
+				"reset after 30s; hints ≤2m0s; 9 free rate limits; only what is not applied; a: as the policy; " +
+				"busy: 5 attempts, constant 1s, ≤1s, no jitter; unknown: 1 attempt",
+		},
 	} {
 		t.Run(tt.want, func(t *testing.T) {
 			t.Parallel()
@@ -746,24 +739,7 @@ func TestPolicyString(t *testing.T) {
 	}
 }
 
-// TestPolicyStringOfAnything checks that no setting makes the text panic or run
-// on. All settings are shown.
-func TestPolicyStringSaysAll(t *testing.T) {
-	t.Parallel()
-	p := retry.Policy{
-		Name: "task", MaxAttempts: 2, MaxElapsed: time.Hour, AttemptTimeout: 10 * time.Second, Timeout: time.Minute,
-		ResetAfter: 30 * time.Second, MaxRetryAfter: 2 * time.Minute, FreeRateLimits: 9, NonIdempotent: true,
-		Overrides: map[string]retry.Override{
-			"unknown": {MaxAttempts: 1},
-			"busy":    {MaxAttempts: 5, Backoff: retry.Constant(time.Second), MaxDelay: time.Second, Jitter: retry.NoJitter},
-			"a":       {},
-		},
-	}
-	assert.Equal(t, "task: 2 attempts within 1h0m0s, 2s ×2 ≤30s, full jitter: waits 0–2s; attempt timeout 10s; timeout 1m0s; "+
-		"reset after 30s; hints ≤2m0s; 9 free rate limits; only what is not applied; a: as the policy; "+
-		"busy: 5 attempts, constant 1s, ≤1s, no jitter; unknown: 1 attempt", p.String())
-}
-
+// TestPolicyStringOfAnything checks that no setting makes the text panic or run on.
 func TestPolicyStringOfAnything(t *testing.T) {
 	t.Parallel()
 	for _, b := range manyBackoffs() {
@@ -976,6 +952,11 @@ func TestValidate(t *testing.T) {
 			`overrides.timeout.backoff.constant: 2s: is above max_delay 1s`,
 		}},
 		{"override backoff under a cap of its own", retry.Policy{MaxDelay: s, Overrides: override(retry.Override{Backoff: retry.Constant(2 * s), MaxDelay: 3 * s})}, nil},
+		{"override's cap below the policy's backoff", retry.Policy{
+			Backoff: retry.Exponential{Initial: 10 * s}, Overrides: override(retry.Override{MaxDelay: 5 * s}),
+		}, []string{`overrides.timeout.max_delay: 5s: is below the 10s of the backoff`}},
+		{"a cap below the default first delay", retry.Policy{MaxDelay: s}, nil},
+		{"override's cap below the default first delay", retry.Policy{Overrides: override(retry.Override{MaxDelay: s})}, nil},
 		{"override without a kind", retry.Policy{Overrides: map[string]retry.Override{"": {}}}, []string{`overrides: "": needs a category or a class`}},
 		{"override of final", retry.Policy{Overrides: map[string]retry.Override{"final": {}}}, []string{`overrides: final: final errors are not retried`}},
 
@@ -1017,27 +998,4 @@ func TestValidate(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestValidateOverrideCap checks that the cap of an override below the first
-// delay of the policy's backoff is found, with the value that is at fault.
-func TestValidateOverrideCap(t *testing.T) {
-	t.Parallel()
-	p := &retry.Policy{
-		Backoff:   retry.Exponential{Initial: 10 * time.Second},
-		Overrides: map[string]retry.Override{"timeout": {MaxDelay: 5 * time.Second}},
-	}
-	err := p.Validate()
-	require.ErrorContains(t, err, "overrides.timeout.max_delay: 5s: ")
-	assert.ErrorContains(t, err, "10s")
-}
-
-// TestValidateDefaultBackoff checks that a low cap alone is valid: a first
-// delay that is not set cannot contradict it. The same holds for an override.
-func TestValidateDefaultBackoff(t *testing.T) {
-	t.Parallel()
-	low := &retry.Policy{MaxDelay: time.Second}
-	assert.NoError(t, low.Validate())
-	override := &retry.Policy{Overrides: map[string]retry.Override{"timeout": {MaxDelay: time.Second}}}
-	assert.NoError(t, override.Validate())
 }

@@ -236,8 +236,8 @@ func (panics) attempt(context.Context, int) (context.Context, func(error)) {
 // no timer behind.
 func TestStoredGoexit(t *testing.T) {
 	t.Parallel()
-	var o tracer
-	job := retryjob.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: o.observer()}}
+	var o testkit.Tracer
+	job := retryjob.Stored{Policy: &retry.Policy{AttemptTimeout: time.Hour, Observer: o.Observer()}}
 	var ctx context.Context
 	over := make(chan struct{})
 	go func() {
@@ -251,7 +251,7 @@ func TestStoredGoexit(t *testing.T) {
 	<-over
 	require.Error(t, ctx.Err())
 	require.NoError(t, job.Tell(t.Context()))
-	assert.Equal(t, []string{"begin 1", "end 1: " + retry.ErrLost.Error()}, o.log)
+	assert.Equal(t, []string{"begin 1", "end 1: " + retry.ErrLost.Error()}, o.Log)
 }
 
 // TestStoredAbort checks that an attempt that was aborted has not been.
@@ -546,14 +546,14 @@ func TestStoredInterrupted(t *testing.T) {
 		for _, timeout := range []time.Duration{0, time.Hour} {
 			t.Run(fmt.Sprint(tt.name, " ", timeout), func(t *testing.T) {
 				t.Parallel()
-				var o tracer
+				var o testkit.Tracer
 				p, state := tt.policy, retry.State{Failures: 1, First: firstAttempt}
-				p.Observer, p.Clock, p.AttemptTimeout = o.observer(), stillClock{}, timeout
+				p.Observer, p.Clock, p.AttemptTimeout = o.Observer(), testkit.Still{At: firstAttempt}, timeout
 				job := retryjob.Stored{Policy: &p, State: state}
-				ctx := lateContext{tt.ctx, make(chan struct{})}
+				ctx := testkit.LateContext{Context: tt.ctx, Over: make(chan struct{})}
 				assert.Equal(t, tt.outcome, job.Attempt(ctx, func(context.Context) error {
 					if tt.ctx.Err() != nil {
-						close(ctx.done)
+						close(ctx.Over)
 					}
 					return tt.err
 				}))
@@ -571,7 +571,7 @@ func TestStoredInterrupted(t *testing.T) {
 				case retryjob.Handed:
 					assert.Equal(t, state, job.State)
 				}
-				assert.Equal(t, told, o.log)
+				assert.Equal(t, told, o.Log)
 			})
 		}
 	}
@@ -678,36 +678,5 @@ func recorded() (*retry.Policy, *retrytest.Recorder) {
 		Clock: retrytest.NewClock(firstAttempt),
 	}, events
 }
-
-// tracer sees attempts.
-type tracer struct{ log []string }
-
-func (tr *tracer) attempt(ctx context.Context, n int) (context.Context, func(error)) {
-	tr.log = append(tr.log, fmt.Sprint("begin ", n))
-	return ctx, func(err error) { tr.log = append(tr.log, fmt.Sprintf("end %d: %v", n, err)) }
-}
-
-func (tr *tracer) observer() *retry.Observer {
-	return &retry.Observer{Attempt: tr.attempt, Event: func(_ context.Context, e retry.Event) {
-		tr.log = append(tr.log, fmt.Sprint(e.Kind, " ", e.Attempt))
-	}}
-}
-
-// stillClock stands still, and limits no attempt.
-type stillClock struct{ retry.Clock }
-
-func (stillClock) Now() time.Time { return firstAttempt }
-
-func (stillClock) AttemptContext(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
-	return ctx, func() {}
-}
-
-// lateContext ends when done is closed.
-type lateContext struct {
-	context.Context //nolint:containedctx // how it ends
-	done            chan struct{}
-}
-
-func (c lateContext) Done() <-chan struct{} { return c.done }
 
 func TestMain(m *testing.M) { testkit.NoLeaks(m) }

@@ -45,7 +45,7 @@ func TestDeadContextNoCall(t *testing.T) {
 	cause := errors.New("shut down")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(cause)
-	for name, p := range everyWay() {
+	for name, p := range testkit.EveryWay() {
 		c := playUnder(ctx, p, func(context.Context, int) error { return nil })
 		assert.Zero(t, c.calls, name)
 		assert.Zero(t, c.Attempts, name)
@@ -208,21 +208,6 @@ func always(err error) func(context.Context, int, context.CancelCauseFunc) error
 // exact is a policy whose waits are d.
 func exact(d time.Duration) *retry.Policy {
 	return &retry.Policy{Backoff: retry.Constant(d), Jitter: retry.NoJitter}
-}
-
-// everyWay are policies that take every way through the loop: each has something else that has to
-// happen around an attempt.
-func everyWay() map[string]*retry.Policy {
-	return map[string]*retry.Policy{
-		"nil":             nil,
-		"unlimited":       {MaxAttempts: retry.Unlimited},
-		"attempt timeout": {AttemptTimeout: time.Hour},
-		"max elapsed":     {MaxElapsed: time.Hour},
-		"observer":        {Observer: &retry.Observer{Event: func(context.Context, retry.Event) {}}},
-		"budget":          {Budget: &retry.Budget{Reserve: 1000}},
-		"classifier":      {Classifier: retry.On(retry.Retryable, testkit.ErrPeer)},
-		"no delay":        {Backoff: retry.Constant(0)},
-	}
 }
 
 // greedy is a backoff and a jitter that keep to no limit.

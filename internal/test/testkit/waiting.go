@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"fmt"
 	"reflect"
 	"sync/atomic"
 	"testing"
@@ -104,5 +105,61 @@ func TakesDefaults(t *testing.T, calls ...func(*testing.T, *retry.Policy)) {
 				t.Errorf("the policy was %v, and is %v", before, p)
 			}
 		})
+	}
+}
+
+// EveryWay returns policies that take every way through the loop: each has something else that has to
+// happen around an attempt.
+func EveryWay() map[string]*retry.Policy {
+	return map[string]*retry.Policy{
+		"nil":             nil,
+		"zero":            {},
+		"unlimited":       {MaxAttempts: retry.Unlimited},
+		"attempt timeout": {AttemptTimeout: time.Hour},
+		"max elapsed":     {MaxElapsed: time.Hour},
+		"observer":        {Observer: &retry.Observer{Event: func(context.Context, retry.Event) {}}},
+		"budget":          {Budget: &retry.Budget{Reserve: 1000}},
+		"classifier":      {Classifier: retry.On(retry.Retryable, ErrPeer)},
+		"no delay":        {Backoff: retry.Constant(0)},
+	}
+}
+
+// Still is a clock that stands still: the contexts of attempts do not end by themselves.
+type Still struct{ At time.Time }
+
+// Now implements [retry.Clock].
+func (s Still) Now() time.Time { return s.At }
+
+// After implements [retry.Clock]. The wait does not end.
+func (Still) After(time.Duration) <-chan time.Time { return nil }
+
+// AttemptContext returns ctx, without a limit.
+func (Still) AttemptContext(ctx context.Context, _ time.Duration) (context.Context, context.CancelFunc) {
+	return ctx, func() {}
+}
+
+// LateContext is a context whose end is noticed when Over is closed.
+type LateContext struct {
+	context.Context //nolint:containedctx // it is one
+
+	Over chan struct{}
+}
+
+// Done implements [context.Context].
+func (c LateContext) Done() <-chan struct{} { return c.Over }
+
+// Tracer notes attempts and events in its Log. The context of an attempt has its number, under [Key].
+type Tracer struct{ Log []string }
+
+// Observer returns the Observer that notes.
+func (tr *Tracer) Observer() *retry.Observer {
+	return &retry.Observer{
+		Attempt: func(ctx context.Context, n int) (context.Context, func(error)) {
+			tr.Log = append(tr.Log, fmt.Sprint("begin ", n))
+			return context.WithValue(ctx, Key{}, n), func(err error) {
+				tr.Log = append(tr.Log, fmt.Sprintf("end %d: %v", n, err))
+			}
+		},
+		Event: func(_ context.Context, e retry.Event) { tr.Log = append(tr.Log, fmt.Sprint(e.Kind, " ", e.Attempt)) },
 	}
 }
