@@ -244,6 +244,14 @@ func TestCallForgottenEnd(t *testing.T) {
 		assert.NoError(t, call.Err())
 		events.Expect(t, "1: retry: Call.End was not called for attempt 1: retry in 1s", "2: succeeded")
 	})
+	t.Run("it may have taken effect", func(t *testing.T) {
+		t.Parallel()
+		call := retry.Call{Policy: &retry.Policy{}, NonIdempotent: true}
+		require.True(t, call.Begin(t.Context()))
+		require.False(t, call.Begin(t.Context()))
+		require.ErrorIs(t, call.Err(), retry.StopMaybeApplied)
+		require.ErrorIs(t, call.Err(), retry.ErrLost)
+	})
 	t.Run("its timeout is released", func(t *testing.T) {
 		t.Parallel()
 		clock := &attemptClock{}
