@@ -27,7 +27,7 @@ func dialing(n syscall.Errno) func(*testing.T) (*http.Transport, string) {
 		base.DialContext = (&net.Dialer{Control: func(string, string, syscall.RawConn) error {
 			return os.NewSyscallError("connect", n)
 		}}).DialContext
-	}, provoke.Ignore)
+	}, to(provoke.Ignore))
 }
 
 // resolving is a name that is looked up like this. A timeout of 0 means no
@@ -128,10 +128,7 @@ var untrusted = []failure{
 
 // alert is a server that answers the first bytes of TLS with a fatal alert.
 func alert(code byte) func(*testing.T) (*http.Transport, string) {
-	return func(t *testing.T) (*http.Transport, string) {
-		t.Helper()
-		return provoke.Transport(t, &http.Transport{}), "https://" + provoke.Serve(t, provoke.Alert(code)).Addr
-	}
+	return secure(to(provoke.Alert(code)))
 }
 
 // clientCert is a server that wants to see a certificate. In TLS 1.3 the client

@@ -98,7 +98,7 @@ var malformed = []failure{
 	{
 		name: "too large header",
 		set: with(func(base *http.Transport) { base.MaxResponseHeaderBytes = 100 },
-			provoke.Respond("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 10_000)+"\r\n\r\n")),
+			to(provoke.Respond("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 10_000)+"\r\n\r\n"))),
 		want: final("malformed"), text: "server response headers exceeded", get: 1, post: 1,
 	},
 	{
@@ -118,24 +118,8 @@ var malformed = []failure{
 		},
 		want: final("malformed"), text: "response header list larger", get: 1, post: 1,
 	},
-	{
-		name: "not TLS",
-		set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			s := provoke.Serve(t, provoke.Say("SSH-2.0-OpenSSH_9.9\r\n"))
-			return provoke.Transport(t, &http.Transport{}), "https://" + s.Addr
-		},
-		want: final("tls"), get: 1, post: 1,
-	},
-	{
-		name: "HTTP, not HTTPS",
-		set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			s := provoke.Serve(t, provoke.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))
-			return provoke.Transport(t, &http.Transport{}), "https://" + s.Addr
-		},
-		want: final("tls"), get: 1, post: 1,
-	},
+	{name: "not TLS", set: secure(to(provoke.Say("SSH-2.0-OpenSSH_9.9\r\n"))), want: final("tls"), get: 1, post: 1},
+	{name: "HTTP, not HTTPS", set: secure(to(provoke.Say("HTTP/1.1 400 Bad Request\r\n\r\n"))), want: final("tls"), get: 1, post: 1},
 }
 
 var broken = []failure{
@@ -264,7 +248,7 @@ var slow = []failure{
 	{name: "attempt, in the body", set: to(provoke.RespondAndStall("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")), timeout: long, byDo: true, want: again("timeout"), get: 2, post: 1},
 	{
 		name: "response header",
-		set:  with(func(base *http.Transport) { base.ResponseHeaderTimeout = provoke.Soon }, provoke.RespondAndStall("HTTP/1.1 200 OK\r\nX-")),
+		set:  with(func(base *http.Transport) { base.ResponseHeaderTimeout = provoke.Soon }, to(provoke.RespondAndStall("HTTP/1.1 200 OK\r\nX-"))),
 		want: again("timeout"), text: "timeout awaiting response headers", get: 2, post: 1,
 	},
 	{
@@ -283,24 +267,16 @@ var slow = []failure{
 	},
 	{
 		name: "dial",
-		set:  with(func(base *http.Transport) { base.DialContext = (&net.Dialer{Timeout: 1}).DialContext }, provoke.Ignore),
+		set:  with(func(base *http.Transport) { base.DialContext = (&net.Dialer{Timeout: 1}).DialContext }, to(provoke.Ignore)),
 		want: anew("timeout"), text: "i/o timeout", get: 2, post: 2,
 	},
 	{
 		name: "TLS handshake",
-		set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			s := provoke.Serve(t, provoke.Ignore)
-			return provoke.Transport(t, &http.Transport{TLSHandshakeTimeout: provoke.Soon}), "https://" + s.Addr
-		},
+		set:  secure(with(func(base *http.Transport) { base.TLSHandshakeTimeout = provoke.Soon }, to(provoke.Ignore))),
 		want: anew("timeout"), text: "TLS handshake timeout", get: 2, post: 2,
 	},
 	{
-		name: "attempt, in the TLS handshake",
-		set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			return provoke.Transport(t, &http.Transport{}), "https://" + provoke.Serve(t, provoke.Ignore).Addr
-		},
+		name: "attempt, in the TLS handshake", set: secure(to(provoke.Ignore)),
 		timeout: provoke.Soon, want: again("timeout"), get: 2, post: 2, // it is known that nothing was sent
 	},
 }

@@ -25,6 +25,8 @@ func toH2(handlers ...func(*provoke.HTTP2Conn)) func(*testing.T) (*http.Transpor
 	}
 }
 
+func ignoreH2(c *provoke.HTTP2Conn) { provoke.Ignore(c) }
+
 var overHTTP2 = []failure{
 	{name: "INTERNAL_ERROR", set: toH2(provoke.ResetEach(provoke.InternalError)), want: again("http2_reset"), get: 2, post: 1},
 	{name: "FLOW_CONTROL_ERROR", set: toH2(provoke.ResetEach(provoke.FlowControlError)), want: again("http2_reset"), get: 2, post: 1},
@@ -102,24 +104,16 @@ var overHTTP2 = []failure{
 		want: again("eof"), get: 2, post: 1,
 	},
 	{
-		name: "lost", set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			base, url := toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) })(t)
+		name: "lost", set: with(func(base *http.Transport) {
 			base.HTTP2 = &http.HTTP2Config{SendPingTimeout: 20 * time.Millisecond, PingTimeout: 20 * time.Millisecond}
-			return base, url
-		},
+		}, toH2(ignoreH2)),
 		want: again("conn_closed"), text: "http2: client connection lost", get: 2, post: 1,
 	},
 	{
-		name: "response header", set: func(t *testing.T) (*http.Transport, string) {
-			t.Helper()
-			base, url := toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) })(t)
-			base.ResponseHeaderTimeout = provoke.Soon
-			return base, url
-		},
+		name: "response header", set: with(func(base *http.Transport) { base.ResponseHeaderTimeout = provoke.Soon }, toH2(ignoreH2)),
 		want: again("timeout"), text: "timeout awaiting response headers", get: 2, post: 1,
 	},
-	{name: "attempt", set: toH2(func(c *provoke.HTTP2Conn) { provoke.Ignore(c) }), timeout: long, want: again("timeout"), get: 2, post: 1},
+	{name: "attempt", set: toH2(ignoreH2), timeout: long, want: again("timeout"), get: 2, post: 1},
 	{
 		name: "closed before the first request", setup: closedAtFirst,
 		want: anew("conn_closed"), text: "http2: client conn could not be established", get: 2, post: 2,

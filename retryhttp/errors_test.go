@@ -268,12 +268,21 @@ func to(handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
 var toOK = to(provoke.Respond("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"))
 
 // with uses a transport that f has changed.
-func with(f func(*http.Transport), handlers ...func(net.Conn)) func(*testing.T) (*http.Transport, string) {
+func with(f func(*http.Transport), set func(*testing.T) (*http.Transport, string)) func(*testing.T) (*http.Transport, string) {
 	return func(t *testing.T) (*http.Transport, string) {
 		t.Helper()
-		base, url := to(handlers...)(t)
+		base, url := set(t)
 		f(base)
 		return base, url
+	}
+}
+
+// secure is a server that the client takes for one with TLS.
+func secure(set func(*testing.T) (*http.Transport, string)) func(*testing.T) (*http.Transport, string) {
+	return func(t *testing.T) (*http.Transport, string) {
+		t.Helper()
+		base, url := set(t)
+		return base, "https" + strings.TrimPrefix(url, "http")
 	}
 }
 

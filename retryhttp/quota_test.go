@@ -154,22 +154,31 @@ func TestQuotaOfThePolicy(t *testing.T) {
 	}
 }
 
+// limits answers the first request of "a" with a 429 that holds for 20 s. It notes who sent each
+// request, and when.
+type limits struct {
+	clock *retrytest.Clock
+	who   func(*http.Request) string
+	sent  []string
+	first bool
+}
+
+func (l *limits) RoundTrip(req *http.Request) (*http.Response, error) {
+	who := l.who(req)
+	l.sent = append(l.sent, fmt.Sprint(who, " ", l.clock.Now().Sub(new(retrytest.Clock).Now())))
+	if who == "a" && !l.first {
+		l.first = true
+		return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
 // A 429 holds back the other requests to that host, and nobody else. After it they go, as many
 // as come back.
 func TestCooldown(t *testing.T) {
 	t.Parallel()
 	clock := &retrytest.Clock{}
-	began, limited := clock.Now(), true
-	var sent []string
-	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		sent = append(sent, fmt.Sprint(req.URL.Host, " ", clock.Now().Sub(began)))
-		if req.URL.Host == "a" && limited {
-			limited = false
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-	})
-
+	base := &limits{clock: clock, who: func(req *http.Request) string { return req.URL.Host }}
 	transport := &retryhttp.Transport{
 		Base: base, Cooldown: time.Minute, Policy: &retry.Policy{MaxAttempts: 1, Clock: clock},
 	}
@@ -179,29 +188,19 @@ func TestCooldown(t *testing.T) {
 		statuses = append(statuses, resp.StatusCode)
 	}
 	assert.Equal(t, []int{429, 200, 200, 200, 200, 200}, statuses)
-	assert.Equal(t, []string{"a 0s", "b 0s", "a 20s", "A:80 20s", "a 20s", "b 20s"}, sent)
+	assert.Equal(t, []string{"a 0s", "b 0s", "a 20s", "A:80 20s", "a 20s", "b 20s"}, base.sent)
 }
 
 // Each tenant has a Quota: the limit of one holds no other, whatever the Cooldown.
 func TestQuotaFor(t *testing.T) {
 	t.Parallel()
 	clock := &retrytest.Clock{}
-	began, limited := clock.Now(), true
-	var sent []string
-	base := roundTripper(func(req *http.Request) (*http.Response, error) {
-		tenant := req.URL.Query().Get("tenant")
-		sent = append(sent, fmt.Sprint(tenant, " ", clock.Now().Sub(began)))
-		if tenant == "a" && limited {
-			limited = false
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", "20"), Body: http.NoBody}, nil
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-	})
+	base := &limits{clock: clock, who: func(req *http.Request) string { return req.URL.Query().Get("tenant") }}
 	var quotas retryquota.Keys[string]
 	transport := &retryhttp.Transport{
 		Base: base, Cooldown: time.Minute, Policy: &retry.Policy{MaxAttempts: 1, Clock: clock},
 		QuotaFor: func(req *http.Request) retry.Pacer {
-			if tenant := req.URL.Query().Get("tenant"); tenant != "" {
+			if tenant := base.who(req); tenant != "" {
 				return quotas.Of(tenant)
 			}
 			return nil
@@ -210,7 +209,7 @@ func TestQuotaFor(t *testing.T) {
 	for _, tenant := range []string{"a", "b", "", "a", "b"} {
 		testkit.Must(get(t, transport, "http://api/?tenant="+tenant))(t)
 	}
-	assert.Equal(t, []string{"a 0s", "b 0s", " 0s", "a 20s", "b 20s"}, sent)
+	assert.Equal(t, []string{"a 0s", "b 0s", " 0s", "a 20s", "b 20s"}, base.sent)
 	assert.Equal(t, 2, quotas.Len())
 }
 
@@ -264,23 +263,6 @@ func TestCooldownTooLong(t *testing.T) {
 	assert.Equal(t, 2, requests)
 }
 
-// cooled returns a Transport whose host wants no requests for some time, and
-// which counts those that are sent.
-func cooled(t *testing.T, p *retry.Policy, seconds string) (transport *retryhttp.Transport, sent *int) {
-	t.Helper()
-	n := 0
-	transport = &retryhttp.Transport{Policy: p, Cooldown: time.Hour, Base: roundTripper(func(*http.Request) (*http.Response, error) {
-		n++
-		if n == 1 {
-			return &http.Response{StatusCode: http.StatusTooManyRequests, Header: headers("Retry-After", seconds), Body: http.NoBody}, nil
-		}
-		return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
-	})}
-	resp := testkit.Must(get(t, transport, "http://h/"))(t)
-	require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
-	return transport, &n
-}
-
 // After a redirect, the cooldown is for the other host.
 func TestDoBlamesTheHostThatAnswered(t *testing.T) {
 	t.Parallel()
@@ -311,7 +293,10 @@ func TestCooldownContext(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			clock := &retrytest.Clock{}
-			transport, sent := cooled(t, &retry.Policy{MaxAttempts: 1, Clock: clock}, "10")
+			base := &limits{clock: clock, who: func(*http.Request) string { return "a" }}
+			transport := &retryhttp.Transport{Policy: &retry.Policy{MaxAttempts: 1, Clock: clock}, Cooldown: time.Hour, Base: base}
+			resp := testkit.Must(get(t, transport, "http://h/"))(t)
+			require.Equal(t, http.StatusTooManyRequests, resp.StatusCode)
 			ctx, cancel := context.WithCancelCause(t.Context())
 			before := clock.Now()
 			clock.At(cancelAt, func() { cancel(assert.AnError) })
@@ -321,7 +306,7 @@ func TestCooldownContext(t *testing.T) {
 			assert.Equal(t, assert.AnError, e.Cause)
 			assert.Zero(t, e.Attempts)
 			assert.Equal(t, cancelAt, clock.Now().Sub(before))
-			assert.Equal(t, 1, *sent)
+			assert.Len(t, base.sent, 1)
 		})
 	}
 }

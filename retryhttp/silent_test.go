@@ -112,22 +112,23 @@ func byTransport(t *testing.T, transport *retryhttp.Transport) int {
 	return retryhttp.Attempts(resp)
 }
 
-func byDo(t *testing.T, transport *retryhttp.Transport) (attempts int) {
+func byDo(t *testing.T, transport *retryhttp.Transport) int {
 	t.Helper()
-	p := *transport.Policy
-	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
-	err := retryhttp.Do(&http.Client{Transport: transport}, &p, request(t, http.MethodGet, silentURL, nil), nothing)
-	require.NoError(t, err)
-	return attempts
+	return attemptsOfDo(t, &http.Client{Transport: transport}, *transport.Policy)
 }
 
 // byDoAlone has no Transport, and the Timeout of the client ends the attempts.
-func byDoAlone(t *testing.T, transport *retryhttp.Transport) (attempts int) {
+func byDoAlone(t *testing.T, transport *retryhttp.Transport) int {
 	t.Helper()
 	p := *transport.Policy
-	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 	client := &http.Client{Transport: transport.Base, Timeout: p.AttemptTimeout}
 	p.AttemptTimeout = 0
+	return attemptsOfDo(t, client, p)
+}
+
+func attemptsOfDo(t *testing.T, client *http.Client, p retry.Policy) (attempts int) {
+	t.Helper()
+	p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) { attempts = e.Attempt }}
 	require.NoError(t, retryhttp.Do(client, &p, request(t, http.MethodGet, silentURL, nil), nothing))
 	return attempts
 }
