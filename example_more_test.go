@@ -13,22 +13,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// A wait that would end after the deadline is not begun. The error says so, and
-// wraps the failure.
-func ExampleError_deadline() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	policy := &retry.Policy{Name: "task", Backoff: retry.Constant(time.Minute)}
-	refused := errors.New("connection refused")
-	err := policy.Execute(ctx, func(context.Context) error { return refused })
-
-	fmt.Println(err)
-	fmt.Println(errors.Is(err, refused), errors.Is(err, context.DeadlineExceeded))
-	// Output:
-	// task failed after 1 attempt (next attempt would miss the context's deadline): connection refused
-	// true true
-}
-
 // The server asks for a wait of three hours. The program stores the state and when to
 // come back, and exits. On the next day it goes on where it was.
 func ExampleError_state() {

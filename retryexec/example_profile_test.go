@@ -1,15 +1,11 @@
 package retryexec_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"os/exec"
 	"regexp"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retryexec"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
 func ExampleCurl() {
@@ -78,15 +74,4 @@ func ExampleClassifyExit() {
 	// final stderr_auth
 	// retryable exit_75
 	// unknown exit_1
-}
-
-func ExampleClassify() {
-	// A policy that runs other operations too.
-	policy := &retry.Policy{Classifier: retryexec.Classify, Clock: &retrytest.Clock{}}
-	err := policy.Execute(context.Background(), func(ctx context.Context) error {
-		_, err := exec.CommandContext(ctx, "no-such-program").Output()
-		return err
-	})
-	fmt.Println(errors.Is(err, exec.ErrNotFound))
-	// Output: true
 }

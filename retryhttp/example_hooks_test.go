@@ -138,25 +138,6 @@ func ExampleGaveUp() {
 	// 404 1 false
 }
 
-// The whole call, its attempts, its waits and the reading of the body, takes no longer
-// than Timeout.
-func ExampleTransport_totalLimit() {
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
-		<-req.Context().Done() // it hangs until the client has had enough
-	}))
-	defer server.Close()
-
-	client := &http.Client{Transport: &retryhttp.Transport{
-		Policy: &retry.Policy{Timeout: 20 * time.Millisecond},
-	}}
-	resp, err := client.Get(server.URL)
-	if err == nil {
-		_ = resp.Body.Close()
-	}
-	fmt.Println(errors.Is(err, retry.StopTimeout))
-	// Output: true
-}
-
 // Do reads the body within the attempt: a body that breaks off is retried, and so is
 // an error that the function marks.
 func ExampleDo_errorIn200() {

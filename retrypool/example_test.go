@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"sync"
 	"time"
 
@@ -284,32 +283,4 @@ func ExamplePool_Submit_cancel() {
 	err = task.Wait(context.Background())
 	fmt.Println(errors.Is(err, context.Canceled), task.Attempts())
 	// Output: true 1
-}
-
-// A server that stops gives its tasks some time, and stores the unfinished ones.
-func ExamplePool_Close_shutdown() {
-	pool := &retrypool.Pool{Policy: &retry.Policy{Backoff: retry.Constant(time.Hour)}}
-	server := &http.Server{ReadHeaderTimeout: time.Second}
-	tried := make(chan bool, 1)
-	_, err := pool.Submit(context.Background(), func(context.Context) error {
-		tried <- true
-		return errors.New("webhook: 503")
-	})
-	if err != nil {
-		fmt.Println(err)
-	}
-	<-tried
-
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-	defer cancel()
-	_ = server.Shutdown(ctx) // no new tasks
-	left, err := pool.Close(ctx)
-	if err != nil {
-		fmt.Println("interrupted:", err)
-	}
-	for _, task := range left {
-		state, _ := task.State()
-		fmt.Println("to be stored:", state.Failures, "failure")
-	}
-	// Output: to be stored: 1 failure
 }

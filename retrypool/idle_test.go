@@ -64,22 +64,6 @@ func TestWaitWithNothingToDo(t *testing.T) {
 	}
 }
 
-func TestWaitEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Workers: 1, Policy: every(time.Hour)}
-		task := submit(t.Context(), t, pool, fails)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("impatient"))
-		defer cancel()
-		start := time.Now()
-		require.EqualError(t, pool.Wait(ctx), "impatient")
-		assert.Equal(t, time.Second, time.Since(start))
-		require.NoError(t, task.Err(), "it goes on")
-		require.NoError(t, pool.Wait(t.Context()), "and so does the pool")
-		require.ErrorIs(t, task.Err(), errBoom)
-	})
-}
-
 // Every Wait returns, each time that the pool has nothing to do.
 func TestWaitSeveralTimes(t *testing.T) {
 	t.Parallel()

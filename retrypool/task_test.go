@@ -18,24 +18,34 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
-func TestWaitForATask(t *testing.T) {
+// Wait ends with its context, and what it has waited for goes on.
+func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		pool := &retrypool.Pool{Policy: every(time.Hour)}
-		task := submit(t.Context(), t, pool, fails)
-		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("impatient"))
-		defer cancel()
-		require.EqualError(t, task.Wait(ctx), "impatient")
-		require.NoError(t, task.Err(), "it goes on")
-		s, at := task.State()
-		assert.Equal(t, 1, s.Failures)
-		assert.Equal(t, time.Now().Add(time.Hour-time.Second).Round(0), at)
-		require.ErrorIs(t, task.Wait(t.Context()), errBoom)
-		s, at = task.State()
-		assert.Equal(t, 3, s.Failures)
-		assert.Zero(t, at)
-		<-task.Done()
-	})
+	for _, whole := range []bool{false, true} { // a task, or the pool
+		synctest.Test(t, func(t *testing.T) {
+			pool := &retrypool.Pool{Policy: every(time.Hour)}
+			task := submit(t.Context(), t, pool, fails)
+			wait := task.Wait
+			if whole {
+				wait = pool.Wait
+			}
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, errors.New("impatient"))
+			defer cancel()
+			start := time.Now()
+			require.EqualError(t, wait(ctx), "impatient")
+			assert.Equal(t, time.Second, time.Since(start))
+			require.NoError(t, task.Err())
+			s, at := task.State()
+			assert.Equal(t, 1, s.Failures)
+			assert.Equal(t, start.Add(time.Hour).Round(0), at)
+			require.Equal(t, !whole, wait(t.Context()) != nil)
+			require.ErrorIs(t, task.Err(), errBoom)
+			s, at = task.State()
+			assert.Equal(t, 3, s.Failures)
+			assert.Zero(t, at)
+			<-task.Done()
+		})
+	}
 }
 
 // Wait returns the end of a task that has ended, even if its own ctx is done.

@@ -79,8 +79,8 @@ type panicsTimeoutError struct{ yes bool }
 // visiting all of it would take forever.
 func TestErrorTimeoutEnds(t *testing.T) {
 	t.Parallel()
-	loop := &loopingError{}
-	fan := &fanningError{}
+	loop := &endlessError{}
+	fan := &branchingError{}
 	own := &retry.Error{Attempts: 1, Stop: retry.StopAttempts}
 	own.Err = own
 	ownURL := &retry.Error{Attempts: 1, Stop: retry.StopAttempts}
@@ -145,16 +145,6 @@ func TestErrorIsANetError(t *testing.T) {
 func (*panicsTimeoutError) Error() string     { return "panics" }
 func (e *panicsTimeoutError) Timeout() bool   { return e.yes }
 func (e *panicsTimeoutError) Temporary() bool { return e.yes }
-
-type (
-	loopingError struct{}
-	fanningError struct{}
-)
-
-func (*loopingError) Error() string     { return "loop" }
-func (e *loopingError) Unwrap() error   { return e }
-func (*fanningError) Error() string     { return "fan" }
-func (e *fanningError) Unwrap() []error { return []error{e, e} }
 
 // TestNonIdempotentTrusts checks on what a repetition of an operation that is not
 // idempotent may rest: a mark, or the policy's Classifier. What an errno or an answer says
