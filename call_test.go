@@ -712,23 +712,6 @@ func TestAllocsOfCall(t *testing.T) {
 	}
 }
 
-// TestCallFirstAfterProgress checks that progress sets State.First in a Call as in Next,
-// whether or not the Call had to know the time before.
-func TestCallFirstAfterProgress(t *testing.T) {
-	t.Parallel()
-	for _, first := range []time.Time{{}, firstAttempt} {
-		for name, p := range map[string]retry.Policy{"plain": {}, "timed": {MaxElapsed: time.Hour}} {
-			now := firstAttempt.Add(time.Minute)
-			p.Clock = &countingClock{now: now}
-			call := retry.Call{Policy: &p, State: retry.State{Failures: 1, First: first}, Waited: time.Second}
-			require.True(t, call.Begin(t.Context()))
-			d := call.End(retry.MarkProgress(errBoom))
-			assert.Equal(t, retry.State{Failures: 1, First: now}, d.State, name)
-			assert.Zero(t, call.Waited, name)
-		}
-	}
-}
-
 // TestCallPolicyTimeout checks that Policy.Timeout ends the operation with the attempt,
 // and that the error is not classified.
 func TestCallPolicyTimeout(t *testing.T) {

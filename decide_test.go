@@ -671,6 +671,7 @@ func TestStateForms(t *testing.T) {
 		{"zero", retry.State{}, `{}`, ``},
 		{"failures", retry.State{Failures: 2}, `{"failures":2}`, `f=2`},
 		{"rate limited", retry.State{RateLimited: 1}, `{"rate_limited":1}`, `r=1`},
+		{"pending", retry.State{Pending: 4}, `{"pending":4}`, `p=4`},
 		{"first", retry.State{First: firstAttempt}, `{"first":"2026-11-21T06:48:00Z"}`, `t=2026-11-21T06:48:00Z`},
 		{
 			"all",
@@ -715,6 +716,7 @@ func assertSameState(t *testing.T, want, got retry.State) {
 	t.Helper()
 	assert.Equal(t, want.Failures, got.Failures)
 	assert.Equal(t, want.RateLimited, got.RateLimited)
+	assert.Equal(t, want.Pending, got.Pending)
 	assert.True(t, want.First.Equal(got.First), "first: want %v, got %v", want.First, got.First)
 	assert.Equal(t, want.First.IsZero(), got.First.IsZero())
 }
@@ -931,6 +933,9 @@ func TestStateCountSaturates(t *testing.T) {
 	assert.GreaterOrEqual(t, d.Delay, time.Second)
 	d = p.Decide(d.State, limited, now)
 	assert.Equal(t, math.MaxInt, d.State.RateLimited)
+
+	d = p.Decide(retry.State{Failures: math.MaxInt, Pending: 1}, retry.Verdict{Class: retry.Pending}, now)
+	assert.Equal(t, math.MaxInt, d.State.Pending)
 }
 
 // TestStateTextFitsAHeader checks that the text form has no character that a

@@ -176,8 +176,6 @@ func TestPolicyIsNotChanged(t *testing.T) {
 	assert.Equal(t, copied, p)
 }
 
-// Loops that go on forever, polls, and limits of a whole call.
-
 type panicking struct{}
 
 func (panicking) Deposit(time.Time) { panic("ouch") }
@@ -251,93 +249,6 @@ func TestThrottleOfOnesOwn(t *testing.T) {
 	p.Budget = panicking{}
 	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), fn) })
 	assert.PanicsWithValue(t, "ouch", func() { _ = p.Execute(t.Context(), succeed) })
-}
-
-func TestPendingHasAnEnd(t *testing.T) {
-	t.Parallel()
-	errNotReady := retry.MarkPending(errors.New("not ready"))
-	poll := map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second), MaxAttempts: 7}}
-	for _, tt := range []struct {
-		name  string
-		p     retry.Policy
-		calls int
-		stop  retry.StopReason
-	}{
-		{"by a limit of its own", retry.Policy{Overrides: poll}, 7, retry.StopAttempts},
-		{"by Timeout", retry.Policy{Timeout: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 6, retry.StopTimeout},
-		{"by MaxElapsed", retry.Policy{MaxElapsed: time.Minute, Backoff: retry.Constant(10 * time.Second)}, 7, retry.StopElapsed},
-		{"by a hint", retry.Policy{MaxRetryAfter: time.Nanosecond}, 1, retry.StopRetryAfter},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			p := tt.p
-			p.Jitter, p.Clock = retry.NoJitter, newCountingClock()
-			err := errNotReady
-			if tt.stop == retry.StopRetryAfter {
-				err = retry.Mark(errBoom, retry.Verdict{Class: retry.Pending, NotApplied: true, After: time.Second})
-			}
-			e := testkit.As[*retry.Error](t, p.Execute(t.Context(), func(context.Context) error { return err }))
-			assert.Equal(t, tt.stop, e.Stop)
-			assert.Equal(t, tt.calls, e.Attempts)
-		})
-	}
-	// Without any limit it goes on until the context ends.
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), 24*time.Hour)
-		defer cancel()
-		calls := 0
-		err := (&retry.Policy{MaxAttempts: 2}).Execute(ctx, func(context.Context) error { calls++; return errNotReady })
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		assert.Greater(t, calls, 1000)
-		assert.Less(t, calls, 20_000, "it waits")
-	})
-}
-
-// Polls do not use up the attempts of real errors, and real errors do not use up the
-// attempts of polls.
-func TestPending(t *testing.T) {
-	t.Parallel()
-	errNotReady := errors.New("not ready")
-	var script []error
-	for range 50 {
-		script = append(script, retry.MarkPending(errNotReady))
-	}
-	for range 3 { // never in a row
-		script = append(script, errBoom, retry.MarkPending(errNotReady))
-	}
-	script = append(script, nil)
-	clock := newCountingClock()
-	var events retrytest.Recorder
-	p := &retry.Policy{
-		Jitter:    retry.NoJitter,
-		Overrides: map[string]retry.Override{"pending": {Backoff: retry.Constant(5 * time.Second)}},
-		Budget:    &retry.Budget{Reserve: 3},
-		Observer:  events.Observer(), Clock: clock,
-	}
-	n := 0
-	require.NoError(t, p.Execute(t.Context(), func(context.Context) error { n++; return script[n-1] }))
-	assert.Equal(t, len(script), n)
-	want := make([]time.Duration, 50)
-	for i := range want {
-		want[i] = 5 * time.Second
-	}
-	assert.Equal(t, append(want, seconds(2, 5, 2, 5, 2, 5)...), clock.waited)
-	assert.Equal(t, retry.Pending, events.Events()[0].Verdict.Class)
-	assert.Equal(t, len(script), events.Events()[len(events.Events())-1].Attempt)
-
-	// In a table.
-	s := retry.State{First: firstAttempt}
-	for i, err := range script[:len(script)-1] {
-		d := p.Next(s, err, firstAttempt)
-		require.True(t, d.Retry, "%d", i)
-		assert.Equal(t, err == errBoom, d.Counted)
-		s = throughText(t, throughJSON(t, d.State))
-	}
-	assert.Equal(t, retry.State{Pending: 56, First: firstAttempt}, s)
-	d := p.Next(retry.State{Failures: 2}, retryjob.MarkNotStarted(errBoom), firstAttempt)
-	assert.Equal(t, 2, d.State.Failures, "no server has answered")
-	d = p.Next(retry.State{Failures: math.MaxInt, Pending: 1}, retry.MarkPending(errBoom), firstAttempt)
-	assert.Equal(t, math.MaxInt, d.State.Pending)
 }
 
 func TestTimeoutOfAStoredJob(t *testing.T) {
@@ -479,20 +390,6 @@ func TestExact(t *testing.T) {
 	assert.Equal(t, retry.StopAttempts, (&retry.Policy{}).Decide(retry.State{Failures: 2}, v, firstAttempt).Stop)
 	p := &retry.Policy{Timeout: time.Minute}
 	assert.Equal(t, retry.StopTimeout, p.Decide(retry.State{First: firstAttempt}, v, firstAttempt).Stop)
-}
-
-func throughText(t *testing.T, s retry.State) (back retry.State) {
-	t.Helper()
-	text := testkit.Must(s.MarshalText())(t)
-	require.NoError(t, back.UnmarshalText(text))
-	return back
-}
-
-func throughJSON(t *testing.T, s retry.State) (back retry.State) {
-	t.Helper()
-	data := testkit.Must(s.MarshalJSON())(t)
-	require.NoError(t, back.UnmarshalJSON(data))
-	return back
 }
 
 // slow is an operation that fails after d, or when its context ends. It notes how long its
