@@ -365,20 +365,24 @@ func assertAllocs(t *testing.T, want int, fn func()) {
 	assert.EqualValues(t, want, testing.AllocsPerRun(200, fn))
 }
 
-func TestAllocsOfSuccess(t *testing.T) {
-	background := context.Background()
+// liveContexts are contexts of all kinds that do not end before the test.
+func liveContexts(t *testing.T) map[string]context.Context {
+	t.Helper()
 	cancelable, cancel := context.WithCancel(t.Context())
-	defer cancel()
+	t.Cleanup(cancel)
 	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
-	defer cancelDeadline()
-	contexts := map[string]context.Context{"background": background, "cancelable": cancelable, "deadline": deadline}
+	t.Cleanup(cancelDeadline)
+	return map[string]context.Context{"background": context.Background(), "cancelable": cancelable, "deadline": deadline}
+}
+
+func TestAllocsOfSuccess(t *testing.T) {
 	policies := map[string]*retry.Policy{
 		"nil":      nil,
 		"zero":     {},
 		"all data": {Name: "task", MaxAttempts: 5, MaxElapsed: time.Hour, Backoff: retry.Fibonacci{}, Jitter: retry.EqualJitter},
 		"budget":   {Budget: &retry.Budget{}},
 	}
-	for kind, ctx := range contexts {
+	for kind, ctx := range liveContexts(t) {
 		for name, p := range policies {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				var err error
@@ -442,10 +446,6 @@ func TestAllocsOfFinal(t *testing.T) {
 }
 
 func TestAllocsOfRetries(t *testing.T) {
-	cancelable, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
-	defer cancelDeadline()
 	for _, tt := range []struct {
 		name string
 		p    retry.Policy
@@ -458,7 +458,7 @@ func TestAllocsOfRetries(t *testing.T) {
 		{"credit", retry.Policy{Budget: richBudget()}},
 		{"override", retry.Policy{Overrides: map[string]retry.Override{"unknown": {MaxAttempts: 5}}}},
 	} {
-		for kind, ctx := range map[string]context.Context{"cancelable": cancelable, "deadline": deadline} {
+		for kind, ctx := range liveContexts(t) {
 			t.Run(kind+", "+tt.name, func(t *testing.T) {
 				p := tt.p
 				if p.MaxAttempts == 0 {

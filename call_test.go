@@ -58,47 +58,6 @@ func callPolicy() (*retry.Policy, *retrytest.Clock, *retrytest.Recorder) {
 	return p, clock, events
 }
 
-// TestCallLoop follows a Call step by step through the loop of its doc comment.
-func TestCallLoop(t *testing.T) {
-	t.Parallel()
-	p, clock, events := callPolicy()
-	errs := []error{errBoom, testkit.ErrPeer, nil}
-	call := retry.Call{Policy: p}
-	assert.Equal(t, 0, call.Attempt())
-	assert.Nil(t, call.Context())
-	var at []time.Duration
-	for call.Next(t.Context()) {
-		n := call.Attempt()
-		at = append(at, clock.Now().Sub(firstAttempt))
-		assert.Equal(t, len(at), n)
-		assert.Equal(t, t.Context(), call.Context())
-		assert.NoError(t, call.Err())
-		clock.Advance(10 * time.Second)
-
-		d := call.End(errs[n-1])
-		assert.Equal(t, n, call.Attempt(), "of the last attempt")
-		assert.Equal(t, call.State, d.State)
-		assert.Equal(t, errs[n-1], call.Last)
-		assert.NoError(t, d.Err)
-		assert.NoError(t, call.Err())
-		if n == len(errs) {
-			assert.Equal(t, retry.Decision{State: call.State}, d, "a success")
-			continue
-		}
-		delay := seconds(1, 2)[n-1]
-		assert.Equal(t, retry.Decision{
-			Retry: true, At: clock.Now().Add(delay), Delay: delay, Counted: true, Limit: 3,
-			State: retry.State{Failures: n, First: firstAttempt},
-		}, d)
-	}
-	assert.Equal(t, seconds(0, 11, 23), at)
-	assert.NoError(t, call.Err())
-	assert.Equal(t, 3, call.Attempt())
-	assert.Equal(t, 3*time.Second, call.Waited)
-	assert.Equal(t, retry.State{Failures: 2, First: firstAttempt}, call.State)
-	events.Expect(t, "1: boom: retry in 1s", "2: peer refused: retry in 2s", "3: succeeded")
-}
-
 // callEnds are all the ways in which an operation ends.
 func callEnds() map[string]func(*retry.Call, context.Context, context.CancelCauseFunc) {
 	fail := func(err error) func(*retry.Call, context.Context, context.CancelCauseFunc) {
@@ -320,34 +279,6 @@ func TestCallAbort(t *testing.T) {
 		assert.Equal(t, seconds(1), clock.Sleeps(), "the wait was not forgotten")
 		events.Expect(t, "1: boom: retry in 1s")
 	})
-}
-
-// TestCallContext checks the context of attempts that have a timeout.
-func TestCallContext(t *testing.T) {
-	t.Parallel()
-	p, clock, _ := callPolicy()
-	p.AttemptTimeout = 5 * time.Second
-	caller := context.WithValue(t.Context(), testkit.Key{}, "mine")
-	call := retry.Call{Policy: p}
-	assert.Nil(t, call.Context())
-	for call.Next(caller) {
-		ctx := call.Context()
-		deadline, ok := ctx.Deadline()
-		require.True(t, ok)
-		assert.Equal(t, clock.Now().Add(5*time.Second), deadline)
-		assert.Equal(t, "mine", ctx.Value(testkit.Key{}))
-		require.NoError(t, ctx.Err())
-		clock.Advance(time.Second)
-		var err error
-		if call.Attempt() < 3 {
-			err = errBoom
-		}
-		call.End(err)
-		assert.Equal(t, ctx, call.Context(), "it stays what it was")
-		assert.Equal(t, context.Canceled, ctx.Err(), "it has ended with the attempt")
-	}
-	require.NoError(t, call.Err())
-	require.NoError(t, caller.Err())
 }
 
 // TestCallTimedOut checks when the attempt's own timeout is the cause.
@@ -663,11 +594,6 @@ func TestCallAttempt(t *testing.T) {
 
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfCall(t *testing.T) {
-	cancelable, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	deadline, cancelDeadline := context.WithTimeout(t.Context(), time.Hour)
-	defer cancelDeadline()
-	contexts := map[string]context.Context{"background": context.Background(), "cancelable": cancelable, "deadline": deadline}
 	calls := map[string]retry.Call{
 		"plain":    {Policy: &retry.Policy{Backoff: retry.Constant(0)}},
 		"protocol": {Policy: &retry.Policy{Backoff: retry.Constant(0)}, Protocol: finalByClassifier, Unknown: retry.Final},
@@ -681,7 +607,7 @@ func TestAllocsOfCall(t *testing.T) {
 		}},
 		"stored": {Policy: &retry.Policy{MaxAttempts: 9, Backoff: retry.Constant(0)}, State: retry.State{Failures: 3, Key: "job 7"}},
 	}
-	for kind, ctx := range contexts {
+	for kind, ctx := range liveContexts(t) {
 		for name, literal := range calls {
 			t.Run(kind+", "+name, func(t *testing.T) {
 				for failures := range 3 {

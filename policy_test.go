@@ -560,14 +560,8 @@ func TestPolicyString(t *testing.T) {
 		{retry.Policy{MaxAttempts: 1, MaxElapsed: time.Minute, Name: "once"}, "once: 1 attempt within 1m0s"},
 		{retry.Policy{MaxAttempts: 2}, "2 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s"},
 		{retry.Policy{MaxAttempts: -7}, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
-		{
-			retry.Policy{MaxAttempts: 6},
-			"6 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s",
-		},
-		{
-			retry.Policy{MaxAttempts: 7},
-			"7 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s, …",
-		},
+		{retry.Policy{MaxAttempts: 6}, "6 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s"},
+		{retry.Policy{MaxAttempts: 7}, "7 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s, …"},
 		{
 			retry.Policy{MaxAttempts: retry.Unlimited, MaxElapsed: time.Hour},
 			"unlimited attempts within 1h0m0s, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s, 0–8s, 0–16s, 0–30s, …",
@@ -576,42 +570,21 @@ func TestPolicyString(t *testing.T) {
 			retry.Policy{Backoff: retry.Exponential{Initial: 100 * ms, Multiplier: 3}, MaxDelay: s, Jitter: retry.EqualJitter, MaxAttempts: 5},
 			"5 attempts, 100ms ×3 ≤1s, equal jitter: waits 50ms–100ms, 150ms–300ms, 450ms–900ms, 500ms–1s",
 		},
-		{
-			retry.Policy{Backoff: retry.Linear{Initial: s, Step: 500 * ms}, Jitter: retry.NoJitter},
-			"3 attempts, 1s +500ms ≤30s, no jitter: waits 1s, 1.5s",
-		},
+		{retry.Policy{Backoff: retry.Linear{Initial: s, Step: 500 * ms}, Jitter: retry.NoJitter}, "3 attempts, 1s +500ms ≤30s, no jitter: waits 1s, 1.5s"},
 		{
 			retry.Policy{Backoff: retry.Fibonacci{Initial: s}, Jitter: retry.PlusMinus(2 * s), MaxAttempts: 5},
 			"5 attempts, fibonacci 1s ≤30s, ±2s jitter: waits 0–3s, 0–3s, 0–4s, 1s–5s",
 		},
-		{
-			retry.Policy{Backoff: retry.Constant(10 * s)},
-			"3 attempts, constant 10s, ±10% jitter: waits 9s–11s, 9s–11s",
-		},
-		{
-			retry.Policy{Backoff: retry.Constant(10 * s), MaxDelay: 20 * s},
-			"3 attempts, constant 10s ≤20s, ±10% jitter: waits 9s–11s, 9s–11s",
-		},
-		{
-			retry.Policy{Backoff: retry.Constant(0)},
-			"3 attempts, constant 0s, ±10% jitter: waits 0s, 0s",
-		},
+		{retry.Policy{Backoff: retry.Constant(10 * s)}, "3 attempts, constant 10s, ±10% jitter: waits 9s–11s, 9s–11s"},
+		{retry.Policy{Backoff: retry.Constant(10 * s), MaxDelay: 20 * s}, "3 attempts, constant 10s ≤20s, ±10% jitter: waits 9s–11s, 9s–11s"},
+		{retry.Policy{Backoff: retry.Constant(0)}, "3 attempts, constant 0s, ±10% jitter: waits 0s, 0s"},
 		{
 			retry.Policy{Backoff: retry.Schedule{s, 5 * s, 30 * s}, MaxAttempts: 4},
 			"4 attempts, schedule 1s, 5s, 30s, ±10% jitter: waits 900ms–1.1s, 4.5s–5.5s, 27s–33s",
 		},
-		{
-			retry.Policy{Backoff: retry.Schedule{}},
-			"3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s",
-		},
-		{
-			retry.Policy{Backoff: retry.Exponential{Initial: time.Hour}},
-			"3 attempts, 1h0m0s ×2 ≤1h0m0s, full jitter: waits 0–1h0m0s, 0–1h0m0s",
-		},
-		{
-			retry.Policy{MaxAttempts: 2, MaxDelay: s},
-			"2 attempts, 2s ×2 ≤1s, full jitter: waits 0–1s",
-		},
+		{retry.Policy{Backoff: retry.Schedule{}}, "3 attempts, 2s ×2 ≤30s, full jitter: waits 0–2s, 0–4s"},
+		{retry.Policy{Backoff: retry.Exponential{Initial: time.Hour}}, "3 attempts, 1h0m0s ×2 ≤1h0m0s, full jitter: waits 0–1h0m0s, 0–1h0m0s"},
+		{retry.Policy{MaxAttempts: 2, MaxDelay: s}, "2 attempts, 2s ×2 ≤1s, full jitter: waits 0–1s"},
 		{ // all settings
 			retry.Policy{
 				Name: "task", MaxAttempts: 2, MaxElapsed: time.Hour, AttemptTimeout: 10 * s, Timeout: time.Minute,
