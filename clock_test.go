@@ -356,24 +356,20 @@ const asleep = 8 * time.Hour
 // laptopClock is the clock of a machine that sleeps in the middle of every wait. Now stands
 // still meanwhile, as the monotonic clock does by which Go measures; wall goes on.
 type laptopClock struct {
-	now, wall time.Time
-	waits     []time.Duration
+	sleepyClock
+	wall time.Time
 }
 
-func (c *laptopClock) Now() time.Time { return c.now }
-
-func (c *laptopClock) After(time.Duration) <-chan time.Time { panic("SleepContext is there") }
-
-func (c *laptopClock) SleepContext(_ context.Context, d time.Duration) error {
-	c.waits = append(c.waits, d)
-	c.now, c.wall = c.now.Add(d), c.wall.Add(asleep+d)
-	return nil
+func (c *laptopClock) SleepContext(ctx context.Context, d time.Duration) error {
+	c.wall = c.wall.Add(asleep + d)
+	return c.sleepyClock.SleepContext(ctx, d)
 }
 
 // The wait of a call stands still while the machine sleeps, and no limit counts the sleep.
 func TestCallOnASleepingMachine(t *testing.T) {
 	t.Parallel()
-	c := &laptopClock{now: firstAttempt, wall: firstAttempt}
+	c := &laptopClock{wall: firstAttempt}
+	c.now = firstAttempt
 	ctx, cancel := context.WithDeadline(t.Context(), time.Now().Add(time.Hour))
 	defer cancel()
 	p := &retry.Policy{
@@ -386,7 +382,7 @@ func TestCallOnASleepingMachine(t *testing.T) {
 		return retry.MarkRateLimited(errBoom, 15*time.Second)
 	})
 	require.ErrorIs(t, err, retry.StopAttempts)
-	assert.Equal(t, []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second}, c.waits)
+	assert.Equal(t, []time.Duration{15 * time.Second, 15 * time.Second, 15 * time.Second}, c.slept)
 	assert.Equal(t, []time.Duration{0, 15 * time.Second, 30 * time.Second, 45 * time.Second}, at)
 	assert.Equal(t, 3*asleep+45*time.Second, c.wall.Sub(firstAttempt))
 }

@@ -209,8 +209,7 @@ func TestPanicEndsTheAttempt(t *testing.T) {
 		attempt = req
 		panic("boom")
 	})
-	p := atOnce(1)
-	p.AttemptTimeout = time.Hour
+	p := within(time.Hour, 1)
 	assert.PanicsWithValue(t, "boom", func() {
 		_, _ = (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://h", nil))
 	})

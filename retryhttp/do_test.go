@@ -86,8 +86,7 @@ func TestDoFailures(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := serve(t, test.answer)
-			p := atOnce(3)
-			p.AttemptTimeout = time.Minute
+			p := within(time.Minute, 3)
 			err := retryhttp.Do(plainClient(t), p, request(t, test.method, s.URL, strings.NewReader("hello")), test.read)
 			require.Error(t, err)
 			assert.EqualValues(t, test.requests, s.requests.Load())
@@ -114,8 +113,7 @@ func TestDoSlowBody(t *testing.T) {
 		hang(w, r)
 	}, answer)
 	var events retrytest.Recorder
-	p := atOnce(2)
-	p.AttemptTimeout = 500 * time.Millisecond
+	p := within(500*time.Millisecond, 2)
 	p.Observer = events.Observer()
 	var body []byte
 	err := retryhttp.Do(plainClient(t), p, request(t, http.MethodGet, s.URL, nil), func(resp *http.Response) (err error) {

@@ -114,8 +114,7 @@ func (tr *failure) attempts(t *testing.T, method string, seen bool) (attempts in
 		return dial(ctx, network, addr)
 	}
 	var events retrytest.Recorder
-	p := atOnce(2)
-	p.AttemptTimeout = tr.timeout
+	p := within(tr.timeout, 2)
 	if seen {
 		p.Observer = events.Observer()
 	}

@@ -104,6 +104,13 @@ func atOnce(attempts int) *retry.Policy {
 	return &retry.Policy{MaxAttempts: attempts, Backoff: retry.Constant(0)}
 }
 
+// within is such a policy whose attempts have a limit.
+func within(limit time.Duration, attempts int) *retry.Policy {
+	p := atOnce(attempts)
+	p.AttemptTimeout = limit
+	return p
+}
+
 func request(t *testing.T, method, url string, body io.Reader, keysAndValues ...string) *http.Request {
 	t.Helper()
 	req := testkit.Must(http.NewRequestWithContext(t.Context(), method, url, body))(t)

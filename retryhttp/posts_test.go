@@ -140,8 +140,7 @@ func TestPostsThroughALiar(t *testing.T) {
 					return new(net.Dialer).DialContext(ctx, network, addr)
 				},
 			})
-			p := atOnce(5)
-			p.AttemptTimeout = 50 * time.Millisecond
+			p := within(50*time.Millisecond, 5)
 			var attempts atomic.Int64
 			p.Observer = &retry.Observer{Event: func(_ context.Context, e retry.Event) {
 				if e.Kind != retry.Retrying {

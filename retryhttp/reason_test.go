@@ -222,6 +222,7 @@ func TestBodiesDecide(t *testing.T) {
 			transport.BodyHints = false
 			err := retryhttp.Do(c, nil, request(t, http.MethodGet, s.URL, nil), func(*http.Response) error { return nil })
 			assert.EqualValues(t, 2*want, s.requests.Load(), "Do reads it anyway")
+			assert.EqualValues(t, 1, s.conns.Load(), "what was read leaves the connection as it was")
 			failed := testkit.As[*retryhttp.StatusError](t, err)
 			assert.Equal(t, reason.body, string(failed.Body))
 			if reason.class == retry.Final {
@@ -238,6 +239,8 @@ func TestBodiesDoNotDecide(t *testing.T) {
 		StatusCode: http.StatusTooManyRequests, Header: headers("Content-Type", "application/json"), Body: closedBody{t},
 	}
 	assert.Equal(t, retry.RateLimited, retryhttp.ClassifyResponse(resp, noon).Class)
+	base := roundTripper(func(*http.Request) (*http.Response, error) { return resp, nil })
+	testkit.Must(get(t, &retryhttp.Transport{Base: base, Policy: atOnce(1)}, "http://a/"))(t)
 }
 
 // A code in the headers counts too, and one that forbids retries counts before.

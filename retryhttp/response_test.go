@@ -123,31 +123,6 @@ func TestSwitchingProtocols(t *testing.T) {
 	assert.Equal(t, "hello", text(t, resp))
 }
 
-func TestBodyHints(t *testing.T) {
-	t.Parallel()
-	const discord = `{"message": "slow down", "retry_after": 7.5}`
-	answer := func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, discord)
-	}
-	for _, on := range []bool{true, false} {
-		s := serve(t, answer)
-		clock := &retrytest.Clock{}
-		c := client(t, nil, &retry.Policy{MaxAttempts: 2, Clock: clock, MaxDelay: time.Second})
-		c.Transport.(*retryhttp.Transport).BodyHints = on
-		resp := testkit.Must(c.Get(s.URL))(t)
-		assert.Equal(t, discord, text(t, resp), "it stays readable")
-		require.Len(t, clock.Sleeps(), 1)
-		if on {
-			assert.GreaterOrEqual(t, clock.Sleeps()[0], 7500*time.Millisecond)
-		} else {
-			assert.LessOrEqual(t, clock.Sleeps()[0], time.Second)
-		}
-		assert.EqualValues(t, 1, s.conns.Load())
-	}
-}
-
 // The response of a test's own RoundTripper seldom has a ContentLength.
 func TestBodyHintWithoutLength(t *testing.T) {
 	t.Parallel()

@@ -188,9 +188,7 @@ func TestSilentConnections(t *testing.T) {
 		var together sync.WaitGroup
 		s, base := newSilent(t, false, okOverHTTP1)
 		base.MaxIdleConnsPerHost = 10
-		p := atOnce(2)
-		p.AttemptTimeout = time.Second
-		transport := &retryhttp.Transport{Base: base, Policy: p}
+		transport := &retryhttp.Transport{Base: base, Policy: within(time.Second, 2)}
 		for range 10 {
 			together.Go(func() { assert.Equal(t, 1, byTransport(t, transport)) })
 		}
@@ -250,9 +248,7 @@ func TestSlowIsNotSilent(t *testing.T) {
 				}
 			})
 		}))
-		p := atOnce(3)
-		p.AttemptTimeout = time.Second
-		transport := &retryhttp.Transport{Base: base, Policy: p}
+		transport := &retryhttp.Transport{Base: base, Policy: within(time.Second, 3)}
 		defer transport.CloseIdleConnections()
 		first := connOf(t, transport)
 		synctest.Wait() // until net/http takes the connection for idle
@@ -282,9 +278,7 @@ func TestCanceledIsNotSilent(t *testing.T) {
 				c.OK(stream, provoke.FlagEndStream)
 			})
 		}))
-		p := atOnce(3)
-		p.AttemptTimeout = time.Minute
-		transport := &retryhttp.Transport{Base: base, Policy: p}
+		transport := &retryhttp.Transport{Base: base, Policy: within(time.Minute, 3)}
 		byTransport(t, transport)
 		synctest.Wait() // until net/http takes the connection for idle
 		ctx, cancel := context.WithCancel(t.Context())
@@ -301,9 +295,7 @@ func TestSilentIsClosed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, base := newSilent(t, true, okOverHTTP2)
-		p := atOnce(2)
-		p.AttemptTimeout = time.Second
-		transport := &retryhttp.Transport{Base: base, Policy: p, Budget: retryhttp.NoBudget}
+		transport := &retryhttp.Transport{Base: base, Policy: within(time.Second, 2), Budget: retryhttp.NoBudget}
 		for range 5 {
 			byTransport(t, transport)
 			synctest.Wait() // until net/http takes the connection for idle

@@ -95,8 +95,7 @@ func TestNestedTransports(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, %v", name, timeout), func(t *testing.T) {
 				t.Parallel()
 				s := serve(t, handler)
-				p := atOnce(3)
-				p.AttemptTimeout = timeout
+				p := within(timeout, 3)
 				inner := client(t, nil, p).Transport
 				resp, err := client(t, inner, p).Get(s.URL)
 				if name == "status" {
@@ -258,8 +257,7 @@ func TestContextOfResponse(t *testing.T) {
 	for name, base := range map[string]http.RoundTripper{"http.Transport": nil, "cloning": cloning} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := atOnce(3)
-			p.AttemptTimeout = time.Minute
+			p := within(time.Minute, 3)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			resp := testkit.Must(client(t, base, p).Do(request(t, http.MethodGet, s.URL, nil).WithContext(ctx)))(t)
