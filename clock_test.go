@@ -104,54 +104,23 @@ func failing(fn func()) func(context.Context) error {
 // The clock is one of another library, which stands still until it is moved.
 func TestClockThatStandsStill(t *testing.T) {
 	t.Parallel()
-	still := func() (c retry.Clock, advance func(time.Duration)) {
-		mock := clock.NewMock()
-		return mock, func(d time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		c := clock.NewMock()
+		p := twice(c)
+		p.MaxElapsed = time.Minute
+		calls := 0
+		over := make(chan error, 1)
+		go func() { over <- p.Execute(t.Context(), failing(func() { calls++ })) }()
+		for _, step := range []struct {
+			d     time.Duration
+			calls int
+		}{{0, 1}, {time.Second - 1, 1}, {1, 2}, {time.Second, 2}, {time.Second - 1, 2}, {1, 3}} {
 			synctest.Wait() // until the wait is registered
-			mock.Add(d)
+			c.Add(step.d)
 			synctest.Wait()
+			assert.Equal(t, step.calls, calls)
 		}
-	}
-	t.Run("moved", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c, advance := still()
-			p := twice(c)
-			p.MaxElapsed = time.Minute
-			calls := 0
-			var err error
-			over := make(chan struct{})
-			go func() {
-				defer close(over)
-				err = p.Execute(t.Context(), failing(func() { calls++ }))
-			}()
-			for _, step := range []struct {
-				d     time.Duration
-				calls int
-			}{{0, 1}, {time.Second - 1, 1}, {1, 2}, {time.Second, 2}, {time.Second - 1, 2}, {1, 3}} {
-				advance(step.d)
-				assert.Equal(t, step.calls, calls)
-			}
-			<-over
-			assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, err).Waited)
-		})
-	})
-	t.Run("canceled", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			c, advance := still()
-			ctx, cancel := context.WithCancel(t.Context())
-			calls := 0
-			over := make(chan error)
-			go func() { over <- twice(c).Execute(ctx, failing(func() { calls++ })) }()
-			advance(time.Second)
-			advance(time.Second)
-			cancel()
-			e := testkit.As[*retry.Error](t, <-over)
-			assert.Equal(t, retry.StopCanceled, e.Stop)
-			assert.Equal(t, 2, calls)
-			assert.Equal(t, time.Second, e.Waited, "the second wait was cut short")
-		})
+		assert.Equal(t, 3*time.Second, testkit.As[*retry.Error](t, <-over).Waited)
 	})
 }
 

@@ -327,50 +327,26 @@ var errnoRows = []struct {
 	{wantFinal("dns_not_found"), nil, []syscall.Errno{11001, 11004}},
 }
 
-func TestErrnosOfThisSystem(t *testing.T) {
+// TestErrnos checks those of this system, also before anything was sent, and those of Windows. The
+// syscall.E… of Windows are invented numbers that no call returns, so that only its own count there,
+// and can be asked about everywhere. Other systems do not have the numbers of Winsock.
+func TestErrnos(t *testing.T) {
 	t.Parallel()
 	for _, tt := range errnoRows {
+		dialing := tt.want
+		dialing.NotApplied = dialing.Class == retry.Retryable
+		if dialing == abstains {
+			dialing = canRetry("dial")
+		}
 		for _, errno := range tt.unix {
 			assertClassified(t, tt.want, errno)
 			assertClassified(t, tt.want, os.NewSyscallError("write", errno))
 			assertClassified(t, tt.want, &os.PathError{Op: "write", Path: "x", Err: errno})
 			assertClassified(t, tt.want, &net.OpError{Op: "read", Err: os.NewSyscallError("read", errno)})
+			assertClassified(t, dialing, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
 		}
-	}
-}
-
-// TestErrnosOnDialing checks errnos before anything was sent.
-func TestErrnosOnDialing(t *testing.T) {
-	t.Parallel()
-	for _, tt := range errnoRows {
-		want := tt.want
-		want.NotApplied = want.Class == retry.Retryable
-		if want == abstains {
-			want = canRetry("dial")
-		}
-		for _, errno := range tt.unix {
-			assertClassified(t, want, &net.OpError{Op: "dial", Net: "tcp", Err: os.NewSyscallError("connect", errno)})
-		}
-	}
-}
-
-// TestErrnosOfWindows runs everywhere: the syscall.E… of Windows are invented
-// numbers that no call returns, so that only these count there.
-func TestErrnosOfWindows(t *testing.T) {
-	t.Parallel()
-	for _, tt := range errnoRows {
 		for _, errno := range tt.windows {
 			assertVerdict(t, tt.want, verdictOf(known.ErrnoOn("windows", errno)), "%d", uintptr(errno))
-		}
-	}
-}
-
-// TestErrnosOfWindowsMeanNothingElsewhere looks at Winsock numbers, which other
-// systems do not have.
-func TestErrnosOfWindowsMeanNothingElsewhere(t *testing.T) {
-	t.Parallel()
-	for _, tt := range errnoRows {
-		for _, errno := range tt.windows {
 			if errno > 10000 {
 				assert.Zero(t, known.ErrnoOn("linux", errno), "%d", uintptr(errno))
 			}
