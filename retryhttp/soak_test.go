@@ -1,13 +1,11 @@
 package retryhttp_test
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -15,27 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
-
-// usage is what a process holds on to.
-type usage struct {
-	goroutines, descriptors int
-	heap                    uint64
-}
-
-func measure(t *testing.T) usage {
-	t.Helper()
-	u := usage{heap: liveHeap(), goroutines: runtime.NumGoroutine()}
-	if open, err := os.ReadDir("/proc/self/fd"); err == nil { // Linux
-		u.descriptors = len(open)
-	}
-	return u
-}
 
 // soakHandler answers as servers of all kinds do: it redirects to other hosts with long
 // paths, sends hints in headers and bodies, fails, and now and then cuts a connection.
@@ -68,8 +49,6 @@ func soakHandler(w http.ResponseWriter, r *http.Request) {
 //
 //nolint:paralleltest // It measures.
 func TestSoak(t *testing.T) {
-	span, err := time.ParseDuration(cmp.Or(os.Getenv("RETRY_TEST_SOAK"), "1s"))
-	require.NoError(t, err)
 	s := newServer(t, soakHandler)
 	s.Config.ErrorLog = nil
 	s.Start()
@@ -82,7 +61,8 @@ func TestSoak(t *testing.T) {
 	client := &http.Client{Transport: transport}
 	// net/http remembers each host whose connections were never idle, and the header that
 	// named it. So a round has an http.Transport of its own.
-	round := func(sent int) int {
+	sent := 0
+	round := func() {
 		base = &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { // every name is this server
 				return (&net.Dialer{}).DialContext(ctx, "tcp", s.Listener.Addr().String())
@@ -91,33 +71,14 @@ func TestSoak(t *testing.T) {
 		}
 		sent = soak(t, client, sent)
 		base.CloseIdleConnections()
-		return sent
 	}
-	sent := 0
 	for range 3 { // it meets more hosts than it remembers
-		sent = round(sent)
+		round()
 	}
-	rest := func() usage {
+	testkit.Soak(t, round, func() bool {
 		base = nil
-		for s.open.Load() > 0 {
-			runtime.Gosched()
-		}
-		return measure(t)
-	}
-	began := time.Now()
-	for time.Since(began) < span/10 {
-		sent = round(sent)
-	}
-	early := rest()
-	for time.Since(began) < span {
-		sent = round(sent)
-	}
-	late := rest()
-	t.Logf("%d requests in %v: %+v, and %+v after a tenth of the time", s.requests.Load(), span, late, early)
-	most := func(n float64) float64 { return 1.05*n + 0.5 }
-	assert.LessOrEqual(t, float64(late.goroutines), most(float64(early.goroutines)), "goroutines")
-	assert.LessOrEqual(t, float64(late.descriptors), most(float64(early.descriptors)), "descriptors")
-	assert.LessOrEqual(t, float64(late.heap), most(float64(early.heap)), "bytes of the heap")
+		return s.open.Load() == 0
+	})
 	runtime.KeepAlive(transport)
 }
 
