@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 )
 
@@ -666,7 +667,7 @@ func sleepers(b *testing.B, call func(context.Context)) {
 	const n = 20_000
 	for b.Loop() {
 		ctx, cancel := context.WithCancel(context.Background())
-		before := memory()
+		before := testkit.InUse()
 		var done sync.WaitGroup
 		for range n {
 			done.Go(func() { call(ctx) })
@@ -675,15 +676,8 @@ func sleepers(b *testing.B, call func(context.Context)) {
 			runtime.Gosched()
 		}
 		time.Sleep(200 * time.Millisecond) // until all of them sleep
-		b.ReportMetric(float64(memory()-before)/n, "B/sleeper")
+		b.ReportMetric((testkit.InUse()-before)/n, "B/sleeper")
 		cancel()
 		done.Wait()
 	}
-}
-
-func memory() uint64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
 }

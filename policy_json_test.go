@@ -187,7 +187,6 @@ func (c *frozenClock) After(time.Duration) <-chan time.Time { return nil }
 // again is not written.
 func TestPolicyJSONRefusesToWrite(t *testing.T) {
 	t.Parallel()
-	nan := math.NaN()
 	for _, tt := range []struct {
 		name   string
 		policy retry.Policy
@@ -205,14 +204,9 @@ func TestPolicyJSONRefusesToWrite(t *testing.T) {
 			},
 		},
 		{"attempts", retry.Policy{MaxAttempts: -1}, []string{`max_attempts: -1: must be at least 1, or 0 for the default`}},
-		{"duration", retry.Policy{MaxDelay: -1}, []string{`max_delay: -1ns: must not be negative`}},
-		{"NaN multiplier", retry.Policy{Backoff: retry.Exponential{Multiplier: nan}}, []string{
+		{"NaN multiplier", retry.Policy{Backoff: retry.Exponential{Multiplier: math.NaN()}}, []string{
 			`backoff.exponential.multiplier: NaN: must be a number of at least 1, or 0 for the default`,
 		}},
-		{"infinite multiplier", retry.Policy{Backoff: retry.Exponential{Multiplier: math.Inf(1)}}, []string{
-			`backoff.exponential.multiplier: +Inf: must be a number of at least 1, or 0 for the default`,
-		}},
-		{"NaN fraction", retry.Policy{Jitter: retry.Proportional(nan)}, []string{`jitter.proportional: NaN: must be a fraction from 0 to 1`}},
 		{"several", retry.Policy{MaxElapsed: -1, Jitter: jitterOfUser{}}, []string{
 			`max_elapsed: -1ns: must not be negative`,
 			`jitter: retry_test.jitterOfUser: has no JSON form`,

@@ -7,13 +7,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -119,20 +119,6 @@ func benchFlaky() (base *http.Transport, url string) {
 	return base, "flaky://host/"
 }
 
-// benchRace reports whether the race detector is on, which allocates too.
-func benchRace() bool {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return false
-	}
-	for _, s := range info.Settings {
-		if s.Key == "-race" {
-			return s.Value == "true"
-		}
-	}
-	return false
-}
-
 // benchCost returns the cost of a request: allocations and allocated bytes.
 func benchCost(fn func()) (count, size float64) {
 	const runs = 200
@@ -151,9 +137,7 @@ func benchCost(fn func()) (count, size float64) {
 //
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocs(t *testing.T) {
-	if benchRace() {
-		t.Skip("the race detector allocates too")
-	}
+	testkit.Measures(t)
 	base := benchBase()
 	for _, test := range []struct {
 		method string
@@ -183,9 +167,7 @@ func TestAllocs(t *testing.T) {
 //
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfCustomBase(t *testing.T) {
-	if benchRace() {
-		t.Skip("the race detector allocates too")
-	}
+	testkit.Measures(t)
 	answer := &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: http.NoBody}
 	rt := &retryhttp.Transport{Base: roundTripper(func(*http.Request) (*http.Response, error) { return answer, nil })}
 	req := httptest.NewRequest(http.MethodGet, "http://example.com/", nil)
@@ -200,9 +182,7 @@ func TestAllocsOfCustomBase(t *testing.T) {
 //
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfRetries(t *testing.T) {
-	if benchRace() {
-		t.Skip("the race detector allocates too")
-	}
+	testkit.Measures(t)
 	for _, test := range []struct {
 		method string
 		allocs float64
@@ -227,9 +207,7 @@ func TestAllocsOfRetries(t *testing.T) {
 //
 //nolint:paralleltest // Allocations are counted for the whole process.
 func TestAllocsOfBodyOverLoopback(t *testing.T) {
-	if benchRace() {
-		t.Skip("the race detector allocates too")
-	}
+	testkit.Measures(t)
 	base := &http.Transport{}
 	defer base.CloseIdleConnections()
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {

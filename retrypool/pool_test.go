@@ -237,11 +237,11 @@ func TestCallbacksThatFail(t *testing.T) {
 			{"retrying", observer(retry.Retrying), fails},
 			{"gave up", observer(retry.GaveUp), fails},
 			{"succeeded", observer(retry.Succeeded), succeeds},
-			{"backoff", retry.Policy{Backoff: badBackoff(failing)}, fails},
-			{"jitter", retry.Policy{Jitter: badJitter(failing)}, fails},
-			{"rand", retry.Policy{Rand: badRand(failing)}, fails},
-			{"budget", retry.Policy{Budget: badBudget(failing)}, fails},
-			{"budget of a success", retry.Policy{Budget: badBudget(failing)}, succeeds},
+			{"backoff", retry.Policy{Backoff: bad(failing)}, fails},
+			{"jitter", retry.Policy{Jitter: bad(failing)}, fails},
+			{"rand", retry.Policy{Rand: bad(failing)}, fails},
+			{"budget", retry.Policy{Budget: bad(failing)}, fails},
+			{"budget of a success", retry.Policy{Budget: bad(failing)}, succeeds},
 		} {
 			bubble(t, tt.name+": "+want, func(t *testing.T) {
 				ends := 0
@@ -274,23 +274,18 @@ func TestCallbacksThatFail(t *testing.T) {
 	}
 }
 
-type badBackoff func()
+// bad is a Backoff, a Jitter, a Rand and a Throttle that fail.
+type bad func()
 
-func (b badBackoff) Delay(int) time.Duration { b(); return 0 }
+func (b bad) Delay(int) time.Duration { b(); return 0 }
 
-type badJitter func()
+func (b bad) Apply(_, _ time.Duration, _ uint64) time.Duration { b(); return 0 }
 
-func (b badJitter) Apply(_, _ time.Duration, _ uint64) time.Duration { b(); return 0 }
+func (b bad) Uint64() uint64 { b(); return 0 }
 
-type badRand func()
+func (b bad) Deposit(time.Time) { b() }
 
-func (b badRand) Uint64() uint64 { b(); return 0 }
-
-type badBudget func()
-
-func (b badBudget) Deposit(time.Time) { b() }
-
-func (b badBudget) TryWithdraw(time.Time) bool { b(); return true }
+func (b bad) TryWithdraw(time.Time) bool { b(); return true }
 
 type badClock struct{ retrytest.Clock }
 

@@ -201,15 +201,6 @@ var contexts = []struct {
 	}},
 }
 
-// inUse returns the bytes that the program holds.
-func inUse() float64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc + m.StackInuse)
-}
-
 // fill lets n tasks wait for about an hour, and returns their pool and the
 // memory in use that each has added, without its context.
 func fill(t *testing.T, n int, next func(context.Context) context.Context) (*retrypool.Pool, float64) {
@@ -222,12 +213,12 @@ func fill(t *testing.T, n int, next func(context.Context) context.Context) (*ret
 		ctxs[i] = next(parent) //nolint:fatcontext // not nested
 		_ = ctxs[i].Done()     // made when it is asked for
 	}
-	before := inUse()
+	before := testkit.InUse()
 	for _, ctx := range ctxs {
 		testkit.Must(pool.Submit(ctx, fails))(t)
 	}
 	settle(t, pool)
-	bytes := (inUse() - before) / float64(n)
+	bytes := (testkit.InUse() - before) / float64(n)
 	runtime.KeepAlive(ctxs)
 	return pool, bytes
 }
@@ -244,9 +235,7 @@ func settle(t *testing.T, pool *retrypool.Pool) {
 // A task that waits for its retry is small, without its function, its last error and its
 // context. Not parallel: it measures the memory in use.
 func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
-	if testkit.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	testkit.Measures(t)
 	for _, c := range contexts { //nolint:paralleltest // see above
 		t.Run(c.name, func(t *testing.T) {
 			pool, bytes := fill(t, 20_000, c.next)
@@ -258,9 +247,7 @@ func TestMemoryOfAWaitingTask(t *testing.T) { //nolint:paralleltest // see above
 
 // When a flood is over, its memory is free. Not parallel, likewise.
 func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if testkit.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	testkit.Measures(t)
 	const n = 100_000
 	shared, cancelShared := context.WithCancel(t.Context())
 	for name, newContext := range map[string]func() (context.Context, context.CancelFunc){ //nolint:paralleltest // see above
@@ -269,7 +256,7 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 	} {
 		t.Run(name, func(t *testing.T) {
 			var pool retrypool.Pool
-			before := inUse()
+			before := testkit.InUse()
 			at := time.Now().Add(time.Hour)
 			tasks, cancels := make([]*retrypool.Task, n), make([]context.CancelFunc, n)
 			for i := range n {
@@ -282,7 +269,7 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 				cancels[i]()
 				<-tasks[i].Done()
 			}
-			assert.Less(t, inUse()-before, 2.0*n)
+			assert.Less(t, testkit.InUse()-before, 2.0*n)
 			shut(t, &pool)
 		})
 	}
@@ -290,12 +277,10 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 
 // Likewise the room of a queue.
 func TestMemoryOfTheQueueIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
-	if testkit.Race {
-		t.Skip("the race detector needs memory of its own")
-	}
+	testkit.Measures(t)
 	const n = 100_000
 	pool := &retrypool.Pool{Workers: 1, Queue: n}
-	before := inUse()
+	before := testkit.InUse()
 	begin := make(chan struct{})
 	for range n {
 		testkit.Must(pool.Submit(context.Background(), func(context.Context) error {
@@ -305,6 +290,6 @@ func TestMemoryOfTheQueueIsGivenBack(t *testing.T) { //nolint:paralleltest // se
 	}
 	close(begin)
 	require.NoError(t, pool.Wait(t.Context()))
-	assert.Less(t, inUse()-before, 2.0*n)
+	assert.Less(t, testkit.InUse()-before, 2.0*n)
 	shut(t, pool)
 }

@@ -45,7 +45,7 @@ func Soak(t *testing.T, round func(), idle func() bool) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	rounds := func(until time.Duration) (goroutines int, heap uint64) {
+	rounds := func(until time.Duration) (goroutines, descriptors int, heap uint64) {
 		for time.Since(began) < until {
 			round()
 		}
@@ -57,13 +57,15 @@ func Soak(t *testing.T, round func(), idle func() bool) {
 		}
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
-		return runtime.NumGoroutine(), m.HeapAlloc
+		open, _ := os.ReadDir("/proc/self/fd") // Linux
+		return runtime.NumGoroutine(), len(open), m.HeapAlloc
 	}
-	goroutines, heap := rounds(span / 5)
-	lateGoroutines, lateHeap := rounds(span)
-	t.Logf("%d goroutines and %d bytes, %d and %d after a fifth of the time", lateGoroutines, lateHeap, goroutines, heap)
-	if lateGoroutines > goroutines+20 || float64(lateHeap) > 1.05*float64(heap)+256<<10 {
-		t.Error("goroutines or bytes of the heap have grown")
+	goroutines, descriptors, heap := rounds(span / 5)
+	lateGoroutines, lateDescriptors, lateHeap := rounds(span)
+	t.Logf("%d goroutines, %d descriptors and %d bytes, %d, %d and %d after a fifth of the time",
+		lateGoroutines, lateDescriptors, lateHeap, goroutines, descriptors, heap)
+	if lateGoroutines > goroutines+20 || lateDescriptors > descriptors+20 || float64(lateHeap) > 1.05*float64(heap)+256<<10 {
+		t.Error("goroutines, descriptors or bytes of the heap have grown")
 	}
 }
 
@@ -83,6 +85,23 @@ func GrowsLikeTheInput[T any](t *testing.T, fn func(T), input func(bytes int) T)
 	small, large := allocated(input(size)), allocated(input(10*size))
 	if large > 12*small+16<<10 {
 		t.Errorf("%d bytes for %d, %d for %d", small, size, large, 10*size)
+	}
+}
+
+// InUse returns the bytes of heap and stacks that the program holds.
+func InUse() float64 {
+	runtime.GC()
+	runtime.GC() // what the first one only took out of pools
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc + m.StackInuse)
+}
+
+// Measures skips a test that measures memory under the race detector, which needs its own.
+func Measures(t *testing.T) {
+	t.Helper()
+	if Race {
+		t.Skip("the race detector allocates too")
 	}
 }
 
