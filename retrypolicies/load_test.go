@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
 )
 
@@ -299,8 +300,7 @@ func FuzzLoad(f *testing.F) {
 func TestTextsFromStrangers(t *testing.T) {
 	t.Parallel()
 	bad := "a\n::error ::b\x1b[2J\u202e" + strings.Repeat("x", 10_000)
-	key, err := json.Marshal(bad)
-	require.NoError(t, err)
+	key := testkit.Must(json.Marshal(bad))(t)
 	for _, text := range []string{
 		`{KEY: 1}`, `{"policies": {KEY: KEY}}`, `{"policies": {KEY: {KEY: KEY}}}`, `{"default": {"overrides": {KEY: {"jitter": KEY}}}}`, "{\x1b[2J",
 	} {
@@ -317,10 +317,9 @@ func TestTextsFromStrangers(t *testing.T) {
 	for i := range 1000 {
 		policies[fmt.Sprint(i)] = map[string]any{}
 	}
-	data, err := json.Marshal(map[string]any{"policies": policies})
-	require.NoError(t, err)
+	data := testkit.Must(json.Marshal(map[string]any{"policies": policies}))(t)
 	require.NoError(t, ps.Load("x", data))
-	_, err = ps.Get(bad + "?")
+	_, err := ps.Get(bad + "?")
 	require.ErrorIs(t, err, retrypolicies.ErrUnknown)
 	assert.Less(t, len(err.Error()), 1000)
 	assert.Contains(t, err.Error(), `"0", "1", "10"`)

@@ -176,11 +176,8 @@ type queue struct {
 func open(t testing.TB, kind string) *queue {
 	t.Helper()
 	q := &queue{t: t, name: "enginetest-" + strings.ToLower(rand.Text()[:10])}
-	var err error
-	q.channel, err = connect(t, &enginetest.Cable{}).Channel()
-	require.NoError(t, err)
-	_, err = q.channel.QueueDeclare(q.name, true, false, false, false, amqp.Table{"x-queue-type": kind})
-	require.NoError(t, err)
+	q.channel = testkit.Must(connect(t, &enginetest.Cable{}).Channel())(t)
+	testkit.Must(q.channel.QueueDeclare(q.name, true, false, false, false, amqp.Table{"x-queue-type": kind}))(t)
 	require.NoError(t, q.channel.Confirm(false))
 	require.NoError(t, q.declareDead())
 	t.Cleanup(func() {

@@ -28,8 +28,7 @@ import (
 func silentDead(t *testing.T, kind string) *queue {
 	t.Helper()
 	q := open(t, kind)
-	_, err := q.channel.QueueDelete(q.name+".dead", false, false, false) // with its consumer
-	require.NoError(t, err)
+	testkit.Must(q.channel.QueueDelete(q.name+".dead", false, false, false))(t) // with its consumer
 	return q
 }
 
@@ -310,8 +309,7 @@ func TestFurtherQueues(t *testing.T) {
 	assert.Equal(t, "x", msg.Headers["tenant"])
 	due := testkit.Must(strconv.ParseInt(msg.Headers["retry-due"].(string), 10, 64))(t)
 	assert.WithinRange(t, time.Now(), time.UnixMilli(due), time.Now().Add(time.Hour))
-	state, err := q.channel.QueueInspect(q.name) //nolint:staticcheck // no other call has the count
-	require.NoError(t, err)
+	state := testkit.Must(q.channel.QueueInspect(q.name))(t) //nolint:staticcheck // no other call has the count
 	assert.Zero(t, state.Messages)
 }
 

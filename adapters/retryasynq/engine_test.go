@@ -24,8 +24,7 @@ import (
 func run(t *testing.T, q *queue, p *retry.Policy, fn func(ctx context.Context, attempt int) error, opts ...asynq.Option) {
 	t.Helper()
 	var attempts atomic.Int32
-	w, err := q.Start(enginetest.Policies{Policy: p}, func(ctx context.Context, _ string) error { return fn(ctx, int(attempts.Add(1))) })
-	require.NoError(t, err)
+	w := testkit.Must(q.Start(enginetest.Policies{Policy: p}, func(ctx context.Context, _ string) error { return fn(ctx, int(attempts.Add(1))) }))(t)
 	t.Cleanup(func() { assert.NoError(t, w.Stop(context.WithoutCancel(t.Context()))) })
 	opts = append(opts, retryasynq.MaxRetry(), asynq.Queue(q.name), asynq.TaskID("x"))
 	testkit.Must(q.client.Enqueue(asynq.NewTask("x", nil), opts...))(t)
@@ -93,16 +92,14 @@ func TestRunAgainByHand(t *testing.T) {
 		require.NotEqual(t, asynq.TaskStateArchived, info.State, info.LastErr)
 		return info.State == asynq.TaskStateCompleted
 	})
-	o := testkit.Must(q.Outcome(t.Context(), "x"))(t)
-	assert.Equal(t, enginetest.Succeeded, o.Status)
+	assert.Equal(t, enginetest.Succeeded, testkit.Must(q.Outcome(t.Context(), "x"))(t).Status)
 }
 
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	q := open(t)
 	enginekit.NoPolicy(t, q, false, func() string {
-		info := testkit.Must(q.inspector.GetTaskInfo(q.name, "job"))(t)
-		return info.LastErr
+		return testkit.Must(q.inspector.GetTaskInfo(q.name, "job"))(t).LastErr
 	})
 }
 
@@ -167,8 +164,7 @@ func TestMaxRetryOfTheTask(t *testing.T) {
 	w, err := q.Start(enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 5}}, func(context.Context, string) error { return assert.AnError })
 	require.NoError(t, err)
 	defer func() { assert.NoError(t, w.Stop(t.Context())) }()
-	_, err = q.client.Enqueue(asynq.NewTask("x", nil), asynq.MaxRetry(0), asynq.Queue(q.name), asynq.TaskID("x"))
-	require.NoError(t, err)
+	testkit.Must(q.client.Enqueue(asynq.NewTask("x", nil), asynq.MaxRetry(0), asynq.Queue(q.name), asynq.TaskID("x")))(t)
 	require.Eventually(t, func() bool {
 		o, err := q.Outcome(t.Context(), "x")
 		return err == nil && o.Status == enginetest.GaveUp && assert.Contains(t, o.Err,

@@ -171,8 +171,7 @@ func TestStreamRefused(t *testing.T) {
 					panic("x")
 				}
 				plain := connect.NewClient[text, text](nil, refused).CallBidiStream(ctx)
-				conn := testkit.Must(plain.Conn())(t)
-				return &unsendable{conn, no, no}
+				return &unsendable{testkit.Must(plain.Conn())(t), no, no}
 			})
 			spec := connect.Spec{StreamType: connect.StreamTypeServer}
 			if fn == nil {
@@ -223,8 +222,7 @@ func leave(ctx context.Context, t *testing.T, client *connect.Client[text, text]
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
 	}
-	stream := testkit.Must(client.CallServerStream(ctx, request()))(t)
-	streamEnds[way].end(cancel, stream)
+	streamEnds[way].end(cancel, testkit.Must(client.CallServerStream(ctx, request()))(t))
 }
 
 // httpClient is a [connect.HTTPClient] and an [http.RoundTripper].
@@ -239,8 +237,7 @@ var refusedDial = &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED
 // call is not repeated.
 func TestUnproved(t *testing.T) {
 	t.Parallel()
-	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
-	require.NoError(t, err)
+	info := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)}))(t)
 	limited := connect.NewError(connect.CodeUnavailable, errors.New("later"))
 	limited.AddDetail(info)
 	no := func(context.Context, int) error { return connect.NewError(connect.CodeUnavailable, errors.New("no")) }

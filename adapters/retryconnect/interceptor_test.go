@@ -153,8 +153,7 @@ var codesTable = map[connect.Code]retried{
 // TestCodes fails calls over the wire with every code, in every protocol.
 func TestCodes(t *testing.T) {
 	t.Parallel()
-	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)})
-	require.NoError(t, err)
+	info := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(1500 * time.Millisecond)}))(t)
 	for code := connect.CodeCanceled; code <= connect.CodeUnauthenticated; code++ {
 		want := codesTable[code]
 		for _, tt := range []struct {
@@ -373,8 +372,7 @@ func TestPolicyWithoutBackoff(t *testing.T) {
 // is sent before, and a call without time for that is told at once.
 func TestQuota(t *testing.T) {
 	t.Parallel()
-	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(30 * time.Second)})
-	require.NoError(t, err)
+	info := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(30 * time.Second)}))(t)
 	for name, protocol := range protocols {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -447,8 +445,7 @@ func TestReasons(t *testing.T) {
 		{connect.CodeResourceExhausted, "QUOTA_EXHAUSTED", retry.Verdict{Class: retry.Final, Category: "quota_exhausted"}},
 	} {
 		e := connect.NewWireError(tt.code, errors.New("no"))
-		detail := testkit.Must(connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason}))(t)
-		e.AddDetail(detail)
+		e.AddDetail(testkit.Must(connect.NewErrorDetail(&errdetails.ErrorInfo{Reason: tt.reason}))(t))
 		assert.Equal(t, tt.want, retryconnect.Classify(e), tt)
 	}
 }

@@ -53,8 +53,7 @@ func streaming(t *testing.T, s *server, i connect.Interceptor, opts ...connect.C
 // watching opens the stream of responses.
 func watching(t *testing.T, s *server, i connect.Interceptor) *connect.ServerStreamForClient[text] {
 	t.Helper()
-	stream := testkit.Must(streaming(t, s, i).CallServerStream(t.Context(), request()))(t)
-	return stream
+	return testkit.Must(streaming(t, s, i).CallServerStream(t.Context(), request()))(t)
 }
 
 // drain reads a stream to its end.
@@ -93,8 +92,7 @@ func fails(code connect.Code) func() error {
 
 func TestStream(t *testing.T) {
 	t.Parallel()
-	info, err := connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)})
-	require.NoError(t, err)
+	info := testkit.Must(connect.NewErrorDetail(&errdetails.RetryInfo{RetryDelay: durationpb.New(time.Second)}))(t)
 	hinted := func() error {
 		e := connect.NewError(connect.CodeUnavailable, errors.New("later"))
 		e.AddDetail(info)
@@ -294,8 +292,7 @@ func TestStreamTimeouts(t *testing.T) {
 		MaxAttempts: 20, AttemptTimeout: timeout, Backoff: retry.Constant(0), Budget: &retry.Budget{Reserve: 20},
 	}}
 	client := streaming(t, s, retries)
-	got := testkit.Must(drain(t.Context(), client))(t)
-	assert.Equal(t, []string{"job", "job"}, got)
+	assert.Equal(t, []string{"job", "job"}, testkit.Must(drain(t.Context(), client))(t))
 	assert.GreaterOrEqual(t, s.count(), 2)
 
 	// The caller's context ends it all the same.

@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrygax"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // server is a real one on loopback that fails its first calls.
@@ -41,14 +42,12 @@ func (s *server) Check(context.Context, *grpc_health_v1.HealthCheckRequest) (*gr
 // invoke calls the server as the generated clients do.
 func (s *server) invoke(t *testing.T, p *retry.Policy) error {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	g := grpc.NewServer()
 	grpc_health_v1.RegisterHealthServer(g, s)
 	go func() { _ = g.Serve(listener) }()
 	defer g.Stop()
-	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(t, err)
+	conn := testkit.Must(grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer func() { _ = conn.Close() }()
 	client := grpc_health_v1.NewHealthClient(conn)
 	return gax.Invoke(t.Context(), func(ctx context.Context, _ gax.CallSettings) error {
@@ -59,8 +58,7 @@ func (s *server) invoke(t *testing.T, p *retry.Policy) error {
 
 func hinted(t *testing.T, code codes.Code, after time.Duration) error {
 	t.Helper()
-	s, err := status.New(code, "no").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)})
-	require.NoError(t, err)
+	s := testkit.Must(status.New(code, "no").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(after)}))(t)
 	return s.Err()
 }
 

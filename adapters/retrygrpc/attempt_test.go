@@ -128,8 +128,7 @@ func TestStreamEnds(t *testing.T) {
 					canceled, cancel := context.WithCancel(t.Context())
 					defer cancel()
 					ctx := &testkit.Waited{Context: canceled}
-					stream := testkit.Must(open(ctx, conn, method, tt.do))(t)
-					tt.end(conn, cancel, stream)
+					tt.end(conn, cancel, testkit.Must(open(ctx, conn, method, tt.do))(t))
 					over := func() bool {
 						begun := told.begun.Load()
 						return begun == told.ended.Load() && begun == told.events.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
@@ -161,8 +160,7 @@ func TestStreamTimeoutWhileLeft(t *testing.T) {
 	e := <-events
 	assert.Equal(t, retry.Retrying, e.Kind)
 	assert.Equal(t, codes.DeadlineExceeded, status.Code(e.Err))
-	got := testkit.Must(drain(stream))(t)
-	assert.Equal(t, []string{"job", "job"}, got)
+	assert.Equal(t, []string{"job", "job"}, testkit.Must(drain(stream))(t))
 	assert.Equal(t, retry.Succeeded, (<-events).Kind)
 }
 

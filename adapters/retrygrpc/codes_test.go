@@ -197,8 +197,7 @@ func TestRootKnowsStatuses(t *testing.T) {
 	t.Parallel()
 	for code := codes.Canceled; code <= codes.Unauthenticated+2; code++ {
 		plain := status.New(code, "x")
-		withInfo, err := plain.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(5 * time.Second)})
-		require.NoError(t, err)
+		withInfo := testkit.Must(plain.WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(5 * time.Second)}))(t)
 		for _, s := range []*status.Status{plain, withInfo} {
 			err := fmt.Errorf("x: %w", s.Err())
 			want, got := retrygrpc.Classify(err), retry.Classify(err)
@@ -223,8 +222,7 @@ func TestRootKnowsStatuses(t *testing.T) {
 // wait returns a detail with a hint.
 func wait(t *testing.T, d time.Duration) *anypb.Any {
 	t.Helper()
-	detail := testkit.Must(anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)}))(t)
-	return detail
+	return testkit.Must(anypb.New(&errdetails.RetryInfo{RetryDelay: durationpb.New(d)}))(t)
 }
 
 func detailed(details ...*anypb.Any) error {

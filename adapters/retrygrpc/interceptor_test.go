@@ -53,8 +53,7 @@ func TestRetries(t *testing.T) {
 	}}).start(t)
 	retries, recorder := retrying(5)
 	var trailer metadata.MD
-	out, err := call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "job", grpc.Trailer(&trailer))
-	require.NoError(t, err)
+	out := testkit.Must(call(t.Context(), dial(t, s.address, retries.DialOptions()...), get, "job", grpc.Trailer(&trailer)))(t)
 	assert.Equal(t, "job", out)
 	assert.Equal(t, []string{"3"}, trailer["call"])
 	assert.Equal(t, [][]string{nil, {"1"}, {"2"}}, s.previous)
@@ -165,8 +164,7 @@ func TestUnsentUnproved(t *testing.T) {
 // the server has done, or make the call twice: none of these errors is about the call alone.
 func TestUnprovedBehind(t *testing.T) {
 	t.Parallel()
-	limited, err := status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)})
-	require.NoError(t, err)
+	limited := testkit.Must(status.New(codes.Unavailable, "later").WithDetails(&errdetails.RetryInfo{RetryDelay: durationpb.New(1)}))(t)
 	dialed := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	type invoke = func() error
 	for _, tt := range []struct {
@@ -477,11 +475,9 @@ func TestQuota(t *testing.T) {
 	require.ErrorIs(t, err, retry.StopTimeout)
 	assert.Equal(t, []time.Duration{0}, came)
 
-	out := testkit.Must(call(t.Context(), with(retry.Policy{}), submit, "second"))(t)
-	assert.Equal(t, "second", out)
+	assert.Equal(t, "second", testkit.Must(call(t.Context(), with(retry.Policy{}), submit, "second"))(t))
 	stream := testkit.Must(watching(t.Context(), with(retry.Policy{}), watch, "event"))(t)
-	events := testkit.Must(drain(stream))(t)
-	assert.Equal(t, []string{"event", "event"}, events)
+	assert.Equal(t, []string{"event", "event"}, testkit.Must(drain(stream))(t))
 	assert.Equal(t, 30*time.Second, came[1])
 	assert.Equal(t, 30*time.Second, came[2], "the first has come back")
 }

@@ -134,8 +134,7 @@ func TestRequestStream(t *testing.T) {
 			c.stream = c.serve
 			c.start(t)
 			retries, recorder := retrying(attempts)
-			stream, err := talking(t.Context(), dial(t, c.address, retries.DialOptions()...), tt.method, tt.opts...)
-			require.NoError(t, err)
+			stream := testkit.Must(talking(t.Context(), dial(t, c.address, retries.DialOptions()...), tt.method, tt.opts...))(t)
 			answer, err := say(t, stream, tt.requests...)
 			if err == nil && tt.method != upload && !tt.again {
 				_, err = receive(stream)
@@ -176,8 +175,7 @@ func TestRequestStreamGoesOn(t *testing.T) {
 		time.Sleep(5 * time.Millisecond) // so that grpc gets to know of it at one of them
 		require.NoError(t, stream.SendMsg(wrapperspb.String(text)), "RecvMsg has the reason")
 	}
-	answer := testkit.Must(say(t, stream, "e"))(t)
-	assert.Equal(t, "a+b+c+d+e", answer)
+	assert.Equal(t, "a+b+c+d+e", testkit.Must(say(t, stream, "e"))(t))
 }
 
 // TestRequestStreamBoth has one goroutine that sends and one that receives while the
@@ -246,8 +244,7 @@ func TestRequestStreamFlow(t *testing.T) {
 	for range requests {
 		require.NoError(t, stream.SendMsg(wrapperspb.String(part)))
 	}
-	got := testkit.Must(drain(stream))(t)
-	assert.Len(t, got, 16*requests)
+	assert.Len(t, testkit.Must(drain(stream))(t), 16*requests)
 }
 
 // TestRequestStreamTimeout has a caller who takes longer than AttemptTimeout, which is for
@@ -268,8 +265,7 @@ func TestRequestStreamTimeout(t *testing.T) {
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: timeout}}
 	stream := testkit.Must(talking(t.Context(), dial(t, c.address, retries.DialOptions()...), upload))(t)
 	time.Sleep(timeout + timeout/10) // a caller that is slow
-	answer := testkit.Must(say(t, stream, "a", "b"))(t)
-	assert.Equal(t, "a+b", answer)
+	assert.Equal(t, "a+b", testkit.Must(say(t, stream, "a", "b"))(t))
 	assert.Equal(t, 2, c.count())
 }
 

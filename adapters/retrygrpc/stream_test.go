@@ -92,8 +92,7 @@ func TestStream(t *testing.T) {
 			t.Parallel()
 			s := (&server{stream: tt.serve}).start(t)
 			retries, recorder := retrying(attempts)
-			stream, err := watching(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "job")
-			require.NoError(t, err)
+			stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), tt.method, "job"))(t)
 			got, err := drain(stream)
 			assert.Equal(t, tt.code, status.Code(err))
 			assert.Equal(t, tt.messages, got)
@@ -120,8 +119,7 @@ func TestStreamHeader(t *testing.T) {
 	retries, _ := retrying(attempts)
 	conn := dial(t, s.address, retries.DialOptions()...)
 	stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
-	header := testkit.Must(stream.Header())(t)
-	assert.Equal(t, []string{"y"}, header["x"])
+	assert.Equal(t, []string{"y"}, testkit.Must(stream.Header())(t)["x"])
 	_, err := receive(stream)
 	assert.Equal(t, codes.Unavailable, status.Code(err))
 	assert.Equal(t, 1, s.count())
@@ -141,10 +139,8 @@ func TestStreamHeaderOfNone(t *testing.T) {
 	s := (&server{stream: echo(1, 0, codes.Unavailable)}).start(t)
 	retries, _ := retrying(attempts)
 	stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job"))(t)
-	header := testkit.Must(stream.Header())(t)
-	assert.Nil(t, header)
-	got := testkit.Must(drain(stream))(t)
-	assert.Equal(t, []string{"job", "job"}, got)
+	assert.Nil(t, testkit.Must(stream.Header())(t))
+	assert.Equal(t, []string{"job", "job"}, testkit.Must(drain(stream))(t))
 }
 
 // TestStreamHeaderBeside has callers that ask for the header beside the goroutine that
@@ -299,8 +295,7 @@ func TestStreamTimeouts(t *testing.T) {
 	}}
 	conn := dial(t, s.address, retries.DialOptions()...)
 	stream := testkit.Must(watching(t.Context(), conn, watch, "job"))(t)
-	got := testkit.Must(drain(stream))(t)
-	assert.Equal(t, []string{"job", "job"}, got)
+	assert.Equal(t, []string{"job", "job"}, testkit.Must(drain(stream))(t))
 	assert.GreaterOrEqual(t, s.count(), 2)
 
 	// The caller's context ends it all the same.
@@ -327,8 +322,7 @@ func TestStreamAttempts(t *testing.T) {
 			Observer: &retry.Observer{Attempt: tellNumber}, Clock: &retrytest.Clock{}, AttemptTimeout: timeout,
 		}}
 		stream := testkit.Must(watching(t.Context(), dial(t, s.address, retries.DialOptions()...), watch, "job"))(t)
-		got := testkit.Must(drain(stream))(t)
-		assert.Len(t, got, 2)
+		assert.Len(t, testkit.Must(drain(stream))(t), 2)
 	}
 }
 

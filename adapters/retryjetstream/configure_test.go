@@ -80,8 +80,7 @@ func retriesOf(t *testing.T, q *queue, p *retry.Policy) *retryjetstream.Retries 
 // next takes the next message.
 func next(t *testing.T, r *retryjetstream.Retries) jetstream.Msg {
 	t.Helper()
-	msg := testkit.Must(r.Consumer.Next(jetstream.FetchMaxWait(10 * time.Second)))(t)
-	return msg
+	return testkit.Must(r.Consumer.Next(jetstream.FetchMaxWait(10 * time.Second)))(t)
 }
 
 // Dead is called until it succeeds, and fn is not, whatever has ended the message.

@@ -128,8 +128,7 @@ func connect(t testing.TB, url string, options ...nats.Option) (*nats.Conn, jets
 	t.Helper()
 	conn := testkit.Must(nats.Connect(url, options...))(t)
 	t.Cleanup(conn.Close)
-	js := testkit.Must(jetstream.New(conn))(t)
-	return conn, js
+	return conn, testkit.Must(jetstream.New(conn))(t)
 }
 
 // queue is a stream with one consumer, and a bucket.
@@ -161,8 +160,7 @@ func open(t testing.TB, url string) *queue {
 		"$JS.EVENT.METRIC.CONSUMER.ACK.":              enginetest.Succeeded,
 		"$JS.EVENT.ADVISORY.CONSUMER.MSG_TERMINATED.": enginetest.GaveUp,
 	} {
-		_, err := conn.Subscribe(subject+q.name+".workers", func(msg *nats.Msg) { q.ended(msg.Data, status) })
-		require.NoError(t, err)
+		testkit.Must(conn.Subscribe(subject+q.name+".workers", func(msg *nats.Msg) { q.ended(msg.Data, status) }))(t)
 	}
 	require.NoError(t, conn.Flush())
 	testkit.Must(js.CreateStream(t.Context(), jetstream.StreamConfig{
@@ -172,8 +170,7 @@ func open(t testing.TB, url string) *queue {
 		Durable: "workers", AckPolicy: jetstream.AckExplicitPolicy, AckWait: 3 * time.Second, SampleFrequency: "100%",
 		MaxAckPending: 20_000,
 	}))(t)
-	_, err := js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.name, Storage: jetstream.MemoryStorage})
-	require.NoError(t, err)
+	testkit.Must(js.CreateKeyValue(t.Context(), jetstream.KeyValueConfig{Bucket: q.name, Storage: jetstream.MemoryStorage}))(t)
 	t.Cleanup(func() {
 		ctx := context.Background()
 		assert.NoError(t, js.DeleteStream(ctx, q.name))

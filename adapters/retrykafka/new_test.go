@@ -135,8 +135,7 @@ func TestNothingIsPassedOver(t *testing.T) {
 			err := <-run(t, q, p, fail)
 			require.ErrorIs(t, err, kerr.MessageTooLarge)
 			assert.Regexp(t, `^retrykafka: kind-1/0/0: topic kind-1\.dead, for records that are given up: MESSAGE_TOO_LARGE`, err.Error())
-			o := testkit.Must(q.Outcome(t.Context(), "job-1"))(t)
-			assert.Zero(t, o)
+			assert.Zero(t, testkit.Must(q.Outcome(t.Context(), "job-1"))(t))
 			accepts.Store(true)
 			run(t, q, p, fail)
 			assert.Equal(t, enginetest.GaveUp, enginekit.Await(t, q, "job-1").Status)
@@ -259,8 +258,7 @@ func TestRebalance(t *testing.T) {
 // Topics that match a pattern later have their dead letters too.
 func TestRegex(t *testing.T) {
 	t.Parallel()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.jobs", "a.jobs.dead"))
-	require.NoError(t, err)
+	cluster := testkit.Must(kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "a.jobs", "a.jobs.dead")))(t)
 	t.Cleanup(cluster.Close)
 	require.NoError(t, connect(t, cluster).ProduceSync(t.Context(), &kgo.Record{Topic: "a.jobs"}).FirstErr())
 	r := &retrykafka.Retries{Policy: &retry.Policy{MaxAttempts: 1}, Options: []kgo.Opt{

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -312,8 +313,7 @@ func TestResults(t *testing.T) {
 
 	result = reconcile.Result{Requeue: true} //nolint:staticcheck // see Reconciler
 	for range 5 {
-		got, err = r.Reconcile(t.Context(), "x")
-		require.NoError(t, err)
+		got = testkit.Must(r.Reconcile(t.Context(), "x"))(t)
 		assert.Equal(t, result, got)
 		assert.Equal(t, time.Hour, retries.When("x"))
 		assert.Zero(t, retries.NumRequeues("x"))
@@ -344,10 +344,9 @@ func TestRequeueGivenUp(t *testing.T) {
 	r := retries.Reconciler(reconcile.TypedFunc[string](func(context.Context, string) (reconcile.Result, error) {
 		return reconcile.Result{Requeue: true}, nil //nolint:staticcheck // see Reconciler
 	}))
-	got, err := r.Reconcile(t.Context(), "x")
-	require.NoError(t, err)
+	got := testkit.Must(r.Reconcile(t.Context(), "x"))(t)
 	assert.True(t, got.Requeue) //nolint:staticcheck // see Reconciler
-	got, err = r.Reconcile(t.Context(), "x")
+	got, err := r.Reconcile(t.Context(), "x")
 	require.ErrorIs(t, err, reconcile.TerminalError(nil))
 	assert.True(t, got.IsZero())
 }

@@ -43,9 +43,7 @@ func observe(t testing.TB, opts retryotel.Options) *telemetry {
 	o := &telemetry{reader: metric.NewManualReader(), spans: tracetest.NewSpanRecorder()}
 	o.tracer = trace.NewTracerProvider(trace.WithSpanProcessor(o.spans))
 	opts.TracerProvider, opts.MeterProvider = o.tracer, metric.NewMeterProvider(metric.WithReader(o.reader))
-	var err error
-	o.Observer, err = retryotel.New(&opts)
-	require.NoError(t, err)
+	o.Observer = testkit.Must(retryotel.New(&opts))(t)
 	return o
 }
 
@@ -295,8 +293,7 @@ func TestSpanOfPanic(t *testing.T) {
 func TestGlobal(t *testing.T) {
 	t.Parallel()
 	for _, opts := range []*retryotel.Options{nil, {Spans: true}} {
-		o, err := retryotel.New(opts)
-		require.NoError(t, err)
+		o := testkit.Must(retryotel.New(opts))(t)
 		require.NoError(t, run(t.Context(), o, errBoom))
 	}
 }

@@ -117,8 +117,7 @@ func openWoken(t *testing.T) *woken {
 		assert.NoError(t, err)
 	})
 	require.NoError(t, w.table.Migrate(t.Context(), db, retrytable.Migration[int64]{}))
-	left := testkit.Must(w.table.Missing(t.Context(), db))(t)
-	require.Empty(t, left)
+	require.Empty(t, testkit.Must(w.table.Missing(t.Context(), db))(t))
 	return w
 }
 
@@ -229,8 +228,7 @@ func TestWakeForgetsWhatHasCome(t *testing.T) {
 	<-listening
 	conn := testkit.Must(pgx.Connect(t.Context(), dsn()))(t)
 	defer func() { assert.NoError(t, conn.Close(context.WithoutCancel(t.Context()))) }()
-	_, err := conn.Exec(t.Context(), "SELECT pg_notify($1, n::text) FROM generate_series(1, 1000) n", channel)
-	require.NoError(t, err)
+	testkit.Must(conn.Exec(t.Context(), "SELECT pg_notify($1, n::text) FROM generate_series(1, 1000) n", channel))(t)
 	began := time.Now()
 	for n := range 1000 {
 		assert.Equal(t, strconv.Itoa(n+1), <-heard)

@@ -134,8 +134,7 @@ func TestLint(t *testing.T) {
 	t.Parallel()
 	c := retryprometheus.New(&retryprometheus.Options{Labels: prometheus.Labels{"service": "jobs"}})
 	require.Error(t, run(c, "a", errBoom, errBoom, errBoom))
-	problems := testkit.Must(testutil.CollectAndLint(c))(t)
-	assert.Empty(t, problems)
+	assert.Empty(t, testkit.Must(testutil.CollectAndLint(c))(t))
 	assert.Equal(t, []string{`retry_attempts_total{policy="a",service="jobs"} 3.0`}, lines(scrape(t, c), "retry_attempts_total{"))
 	assert.NotEmpty(t, lines(scrape(t, c), `retry_calls_waiting{policy="a",service="jobs"}`))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrypubsub"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -57,8 +58,7 @@ func plain(*pubsubpb.Subscription) {}
 
 func (q *queue) publish(data string, attributes map[string]string) {
 	q.t.Helper()
-	_, err := q.topic.Publish(q.t.Context(), &pubsub.Message{Data: []byte(data), Attributes: attributes}).Get(q.t.Context())
-	require.NoError(q.t, err)
+	testkit.Must(q.topic.Publish(q.t.Context(), &pubsub.Message{Data: []byte(data), Attributes: attributes}).Get(q.t.Context()))(q.t)
 }
 
 // firstError returns the first error of Handle.
@@ -154,8 +154,7 @@ func TestOrderingKey(t *testing.T) {
 	p := q.client.Publisher(q.name)
 	p.EnableMessageOrdering = true
 	for _, data := range []string{"a", "b", "c"} {
-		_, err := p.Publish(t.Context(), &pubsub.Message{Data: []byte(data), OrderingKey: "key"}).Get(t.Context())
-		require.NoError(t, err)
+		testkit.Must(p.Publish(t.Context(), &pubsub.Message{Data: []byte(data), OrderingKey: "key"}).Get(t.Context()))(t)
 	}
 	var mu sync.Mutex
 	var seen []string
@@ -278,8 +277,7 @@ func TestDeadLetter(t *testing.T) {
 	r.Dead.EnableMessageOrdering = true
 	in := q.client.Publisher(q.name)
 	in.EnableMessageOrdering = true
-	_, err := in.Publish(t.Context(), &pubsub.Message{Data: []byte("in order"), OrderingKey: "key"}).Get(t.Context())
-	require.NoError(t, err)
+	testkit.Must(in.Publish(t.Context(), &pubsub.Message{Data: []byte("in order"), OrderingKey: "key"}).Get(t.Context()))(t)
 	errs := receive(t, q, r, func(context.Context, *pubsub.Message) error { return assert.AnError })
 	require.ErrorContains(t, firstError(t, errs), "PermissionDenied")
 	enginekit.Await(t, q, "in order")

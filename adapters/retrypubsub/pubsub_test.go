@@ -201,8 +201,7 @@ func openOn(t testing.TB, s *server, address string, change func(*pubsubpb.Subsc
 	q.server = s
 	ctx, cancel := context.WithCancel(context.Background())
 	for _, topic := range []string{q.name, q.name + "-dead"} {
-		_, err := q.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: project + "topics/" + topic})
-		require.NoError(t, err)
+		testkit.Must(q.client.TopicAdminClient.CreateTopic(ctx, &pubsubpb.Topic{Name: project + "topics/" + topic}))(t)
 	}
 	sub := &pubsubpb.Subscription{
 		Name: project + "subscriptions/" + q.name, Topic: project + "topics/" + q.name,

@@ -33,8 +33,7 @@ func TestForgedMetadata(t *testing.T) {
 		`{"retry_5": {"state": {"failures": 2}, "attempt": 5, "ended": "discarded"}}`,
 		`{"retry_7": {"state": {}, "attempt": 2}}`,
 	} {
-		inserted, err := client.Insert(t.Context(), args{"a", "kind-1"}, &river.InsertOpts{Metadata: []byte(metadata)})
-		require.NoError(t, err)
+		inserted := testkit.Must(client.Insert(t.Context(), args{"a", "kind-1"}, &river.InsertOpts{Metadata: []byte(metadata)}))(t)
 		all = append(all, inserted.Job.ID)
 	}
 	w, err := q.Start(enginetest.Policies{Policy: &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0)}},

@@ -158,8 +158,7 @@ func open(t testing.TB) *queue {
 		_, err := q.pool.Exec(context.Background(), "DROP SCHEMA "+schema+" CASCADE")
 		assert.NoError(t, err)
 	})
-	migrator, err := rivermigrate.New(riverpgxv5.New(q.pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)})
-	require.NoError(t, err)
+	migrator := testkit.Must(rivermigrate.New(riverpgxv5.New(q.pool), &rivermigrate.Config{Logger: slog.New(slog.DiscardHandler)}))(t)
 	testkit.Must(migrator.Migrate(t.Context(), rivermigrate.DirectionUp, nil))(t)
 	return q
 }

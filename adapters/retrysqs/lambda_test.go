@@ -59,8 +59,7 @@ func (q *queue) lambda(t *testing.T, r interface {
 			again = append(again, *m.Body)
 			continue
 		}
-		_, err := q.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: m.ReceiptHandle})
-		require.NoError(t, err)
+		testkit.Must(q.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &q.url, ReceiptHandle: m.ReceiptHandle}))(t)
 	}
 	slices.Sort(again)
 	return again
@@ -208,8 +207,7 @@ func TestLambdaEnds(t *testing.T) {
 	r = retriesOf(q, nil)
 	var told error
 	r.OnError = func(_ context.Context, err error) { told = err }
-	response, err = r.HandleLambda(t.Context(), eventOf(t, messages), func(context.Context, events.SQSMessage) error { return nil })
-	require.NoError(t, err)
+	response = testkit.Must(r.HandleLambda(t.Context(), eventOf(t, messages), func(context.Context, events.SQSMessage) error { return nil }))(t)
 	assert.Len(t, response.BatchItemFailures, 1)
 	assert.ErrorContains(t, told, "the message has no ApproximateReceiveCount")
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrysqs"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -147,8 +148,7 @@ func TestGone(t *testing.T) {
 	r.Dead, r.QueueURL = q.dead, q.create("enginetest-gone-"+q.name(), nil)
 	s := start(t, r, fail)
 	time.Sleep(100 * time.Millisecond)
-	_, err := q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &r.QueueURL})
-	require.NoError(t, err)
+	testkit.Must(q.client.DeleteQueue(t.Context(), &sqs.DeleteQueueInput{QueueUrl: &r.QueueURL}))(t)
 	require.ErrorContains(t, <-s.Over, "NonExistentQueue")
 }
 
@@ -226,9 +226,8 @@ func TestMovedBack(t *testing.T) {
 		assert.Greater(t, len(text), 8000)
 		assert.Less(t, len(text), 9000)
 		assert.True(t, utf8.ValidString(text))
-		_, err := q.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &q.dead, ReceiptHandle: m.ReceiptHandle})
-		require.NoError(t, err)
-		_, err = q.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: m.Body, MessageAttributes: m.MessageAttributes})
+		testkit.Must(q.client.DeleteMessage(t.Context(), &sqs.DeleteMessageInput{QueueUrl: &q.dead, ReceiptHandle: m.ReceiptHandle}))(t)
+		_, err := q.client.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &q.url, MessageBody: m.Body, MessageAttributes: m.MessageAttributes})
 		require.NoError(t, err)
 	}
 	s.Stop()
@@ -327,8 +326,7 @@ func TestLongWaits(t *testing.T) {
 			case "SendMessage":
 				before, due, _ := strings.Cut(state, "due=")
 				var ms int64
-				_, err := fmt.Sscan(due, &ms)
-				require.NoError(t, err)
+				testkit.Must(fmt.Sscan(due, &ms))(t)
 				before = strings.Fields(before)[0]
 				actions = append(actions, fmt.Sprintf("copies with %s due in %v after %v", before, time.Until(time.UnixMilli(ms)).Round(time.Minute), d))
 			case "DeleteMessage":

@@ -306,8 +306,7 @@ type deletes struct{ queues []*queue }
 // proxy starts one for some queues.
 func proxy(t testing.TB, queues ...*queue) string {
 	t.Helper()
-	target, err := url.Parse(server(t))
-	require.NoError(t, err)
+	target := testkit.Must(url.Parse(server(t)))(t)
 	p := httptest.NewServer(&httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: &deletes{queues}, ErrorLog: log.New(io.Discard, "", 0),
 	})

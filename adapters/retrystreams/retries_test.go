@@ -54,9 +54,7 @@ func (q *queue) dead(t *testing.T) (m redis.XMessage) {
 // add submits a message with fields of the test's choice.
 func (q *queue) add(t *testing.T, fields ...string) (id string) {
 	t.Helper()
-	id, err := q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: fields}).Result()
-	require.NoError(t, err)
-	return id
+	return testkit.Must(q.client.XAdd(t.Context(), &redis.XAddArgs{Stream: q.name, Values: fields}).Result())(t)
 }
 
 func fail(context.Context, redis.XMessage) error { return assert.AnError }
@@ -82,8 +80,7 @@ func TestRefuses(t *testing.T) {
 		require.ErrorContains(t, err, "retrystreams: "+r.Stream+": ")
 		assert.ErrorContains(t, err, want)
 	}
-	keys := testkit.Must(q.client.Keys(t.Context(), "*enginetest-none*").Result())(t)
-	assert.Empty(t, keys)
+	assert.Empty(t, testkit.Must(q.client.Keys(t.Context(), "*enginetest-none*").Result())(t))
 }
 
 // A server that refuses the user of a Run ends it. The message is not lost.
@@ -170,8 +167,7 @@ func TestCopies(t *testing.T) {
 	})
 	for i := range 3 {
 		q.dead(t)
-		length := testkit.Must(q.client.XLen(t.Context(), q.name).Result())(t)
-		assert.EqualValues(t, i+1, length)
+		assert.EqualValues(t, i+1, testkit.Must(q.client.XLen(t.Context(), q.name).Result())(t))
 		raw := testkit.Must(q.client.Do(t.Context(), "XRANGE", q.key("dead"), "-", "+").Slice())(t)
 		assert.Equal(t, []any{
 			"retry-id", id, "retry-error", "failed after 2 attempts: " + assert.AnError.Error(), "b", binary, "a", "1", binary, "x", "retry-mine", "kept",

@@ -237,9 +237,7 @@ func TestDetailsOfAWorkerWithoutPolicy(t *testing.T) {
 		for i := range n {
 			details = append(details, i)
 		}
-		var err error
-		s.first, err = converter.GetDefaultDataConverter().ToPayloads(details...)
-		require.NoError(t, err)
+		s.first = testkit.Must(converter.GetDefaultDataConverter().ToPayloads(details...))(t)
 		q := begin(t, s, "kind-1", &retry.Policy{}, func(ctx context.Context, _ string) error {
 			all := make([]int, n+2)
 			into := make([]any, n+2)

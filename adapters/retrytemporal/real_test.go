@@ -203,8 +203,7 @@ func onServer(t *testing.T, p *retry.Policy, act, wf any) *realServer {
 func (s *realServer) begin(t *testing.T) client.WorkflowRun {
 	t.Helper()
 	options := client.StartWorkflowOptions{ID: s.name, TaskQueue: s.name, WorkflowExecutionTimeout: 2 * time.Minute}
-	run := testkit.Must(s.client.ExecuteWorkflow(t.Context(), options, "workflow"))(t)
-	return run
+	return testkit.Must(s.client.ExecuteWorkflow(t.Context(), options, "workflow"))(t)
 }
 
 // workflowOf is a workflow with the activity.

@@ -69,8 +69,7 @@ func openNATS(t testing.TB, concurrency int, topics ...string) natsBroker {
 	conn, err := nats.Connect(b.url)
 	require.NoError(t, err, "NATS does not answer")
 	js := testkit.Must(conn.JetStream())(t)
-	_, err = js.AddStream(&nats.StreamConfig{Name: b.name, Subjects: topics, Storage: nats.MemoryStorage})
-	require.NoError(t, err)
+	testkit.Must(js.AddStream(&nats.StreamConfig{Name: b.name, Subjects: topics, Storage: nats.MemoryStorage}))(t)
 	for _, topic := range topics { // a subscriber that had to make one would delete it
 		testkit.Must(js.AddConsumer(b.name, &nats.ConsumerConfig{
 			Durable: durable("", topic), FilterSubject: topic, DeliverSubject: nats.NewInbox(), DeliverGroup: "workers",

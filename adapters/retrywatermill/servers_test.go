@@ -31,8 +31,7 @@ func consume(
 ) *watermill.CaptureLoggerAdapter {
 	t.Helper()
 	log := watermill.NewCaptureLogger()
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 2 * time.Second}, log)
-	require.NoError(t, err)
+	router := testkit.Must(message.NewRouter(message.RouterConfig{CloseTimeout: 2 * time.Second}, log))(t)
 	router.AddMiddleware(r.Middleware)
 	router.AddConsumerHandler("import", topic, subscriber, fn)
 	go func() { assert.NoError(t, router.Run(context.Background())) }()
@@ -117,12 +116,10 @@ func TestRefusedCredentials(t *testing.T) {
 	_, subscriber, err := b.dial(&enginetest.Cable{}, 1)
 	require.NoError(t, err)
 	options := *redisClient(&enginetest.Cable{}).Options()
-	allowed, err := redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&options)}, nil)
-	require.NoError(t, err)
+	allowed := testkit.Must(redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&options)}, nil))(t)
 	refused := options
 	refused.Username, refused.Password = "nobody", "wrong"
-	publisher, err := redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&refused)}, nil)
-	require.NoError(t, err)
+	publisher := testkit.Must(redisstream.NewPublisher(redisstream.PublisherConfig{Client: redis.NewClient(&refused)}, nil))(t)
 	attempts := make(chan struct{}, 100)
 	retries := &retrywatermill.Retries{Publisher: publisher, Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)}}
 	log := consume(t, retries, topic, subscriber, func(*message.Message) error {

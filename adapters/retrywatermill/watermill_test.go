@@ -292,8 +292,7 @@ func open(t testing.TB, start func(topics ...string) broker) *queue {
 		assert.NoError(t, subscriber.Close())
 	})
 	for _, kind := range q.kinds() {
-		dead, err := subscriber.Subscribe(ctx, q.topic(kind)+poisoned)
-		require.NoError(t, err)
+		dead := testkit.Must(subscriber.Subscribe(ctx, q.topic(kind)+poisoned))(t)
 		go func() {
 			for msg := range dead {
 				q.GiveUp(jobOf(msg), msg.Metadata.Get(middleware.ReasonForPoisonedKey), msg.Metadata)

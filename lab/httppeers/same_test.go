@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/lab/httppeers"
 )
 
@@ -92,10 +93,8 @@ func sameWork(t *testing.T, p httppeers.Peer, w workload, base http.RoundTripper
 	attempt := sent{w.method, url, int64(len(w.body)), string(w.body)}
 	for calls := 1; calls <= 3; calls++ {
 		r.seen = nil
-		resp, err := call()
-		require.NoError(t, err)
-		data, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		resp := testkit.Must(call())(t)
+		data := testkit.Must(io.ReadAll(resp.Body))(t)
 		require.NoError(t, resp.Body.Close())
 		assert.Equal(t, http.StatusOK, resp.StatusCode)
 		assert.Equal(t, success, string(data))
@@ -121,8 +120,7 @@ func TestSameLimit(t *testing.T) {
 			w := workload{method: http.MethodPost, body: payload, script: []int{http.StatusServiceUnavailable}}
 			base, url := w.layer()
 			r := &recorder{base: base}
-			resp, err := w.prepare(t, p, r, url)()
-			require.NoError(t, err)
+			resp := testkit.Must(w.prepare(t, p, r, url)())(t)
 			assert.Equal(t, http.StatusServiceUnavailable, resp.StatusCode)
 			assert.Len(t, r.seen, 3)
 			require.NoError(t, resp.Body.Close())
@@ -139,9 +137,8 @@ func TestContextIsAsked(t *testing.T) {
 			base, url := get503.layer()
 			ctx, cancel := context.WithCancel(t.Context())
 			r := &recorder{base: base, end: cancel}
-			call, err := p.Prepare(ctx, r, http.MethodGet, url, nil)
-			require.NoError(t, err)
-			_, err = call()
+			call := testkit.Must(p.Prepare(ctx, r, http.MethodGet, url, nil))(t)
+			_, err := call()
 			assert.ErrorIs(t, err, context.Canceled)
 			assert.Len(t, r.seen, 1)
 		})
@@ -151,8 +148,7 @@ func TestContextIsAsked(t *testing.T) {
 // Benchmarks see allocations of the harness too: it makes one for an answer.
 func TestStubIsCheap(t *testing.T) { //nolint:paralleltest // allocations are counted for the whole process
 	base, url := get.layer()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
-	require.NoError(t, err)
+	req := testkit.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil))(t)
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
 		trip(t, func() (*http.Response, error) { return base.RoundTrip(req) })
 	}), 1.0)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry/examples/jobs"
 	"github.com/seed-5ff3c98e/retry/examples/jobs/jobstest"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/evidence/jobs.md")
@@ -150,9 +151,7 @@ func checkReschedule[S any](t *testing.T, do func(S, error, time.Time) (S, time.
 		var state S
 		require.NoError(t, json.Unmarshal(column, &state))
 		next, due, ended := do(state, failure, now)
-		var err error
-		column, err = json.Marshal(next)
-		require.NoError(t, err)
+		column = testkit.Must(json.Marshal(next))(t)
 		return due, ended
 	})
 }
@@ -186,20 +185,17 @@ func sizes(t *testing.T) map[string]size {
 	t.Helper()
 	sizes := map[string]size{}
 	for dir, prefix := range map[string]string{"../../examples/jobs": "ours", ".": ""} {
-		names, err := filepath.Glob(filepath.Join(dir, "*.go"))
-		require.NoError(t, err)
+		names := testkit.Must(filepath.Glob(filepath.Join(dir, "*.go")))(t)
 		for _, name := range names {
 			if strings.HasSuffix(name, "_test.go") {
 				continue
 			}
-			text, err := os.ReadFile(name)
-			require.NoError(t, err)
+			text := testkit.Must(os.ReadFile(name))(t)
 			for i, line := range strings.Split(string(text), "\n") {
 				assert.LessOrEqual(t, len(line), 120, "%s:%d: a line like that counts for two", name, i+1)
 			}
 			fset := token.NewFileSet()
-			file, err := parser.ParseFile(fset, name, text, parser.SkipObjectResolution)
-			require.NoError(t, err)
+			file := testkit.Must(parser.ParseFile(fset, name, text, parser.SkipObjectResolution))(t)
 			offset := func(pos token.Pos) int { return fset.Position(pos).Offset }
 			for _, decl := range file.Decls {
 				switch decl := decl.(type) {
@@ -285,9 +281,7 @@ func TestLines(t *testing.T) {
 		require.NoError(t, os.WriteFile(name, []byte(page), 0o644))
 		return
 	}
-	text, err := os.ReadFile(name)
-	require.NoError(t, err)
-	assert.Equal(t, string(text), page, "go test ./jobs -update")
+	assert.Equal(t, string(testkit.Must(os.ReadFile(name))(t)), page, "go test ./jobs -update")
 }
 
 const head = `# Fifteen jobs

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/internal/storm/service"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 const rawFolder = "../raw"
@@ -29,25 +30,21 @@ var once = sync.OnceValues(func() (map[string][]byte, error) { return generate(r
 
 func generated(t *testing.T) map[string][]byte {
 	t.Helper()
-	files, err := once()
-	require.NoError(t, err)
-	return files
+	return testkit.Must(once())(t)
 }
 
 // The committed files are what the command makes, and it makes them again.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	files := generated(t)
-	again, err := generate(rawFolder)
-	require.NoError(t, err)
+	again := testkit.Must(generate(rawFolder))(t)
 	assert.Len(t, files, 2*len(pictures)+2*len(diagrams)+2)
 	for name, content := range files {
 		assert.True(t, bytes.Equal(content, again[name]), "%s is another one every time", name)
 		if runtime.GOARCH != "amd64" {
 			continue // floats are rounded in other places
 		}
-		committed, err := os.ReadFile(filepath.Join("../../docs", name))
-		require.NoError(t, err)
+		committed := testkit.Must(os.ReadFile(filepath.Join("../../docs", name)))(t)
 		assert.True(t, bytes.Equal(committed, content), "docs/%s: go run ./plots writes it anew", name)
 	}
 }
@@ -93,8 +90,7 @@ func TestTexts(t *testing.T) {
 		assert.NotContains(t, string(svg), "font-family:", name)
 		assert.Contains(t, string(svg), "sans-serif", name)
 		var width, height float64
-		_, err := fmt.Sscanf(string(regexp.MustCompile(`viewBox="[^"]*"`).Find(svg)), `viewBox="0 0 %g %g"`, &width, &height)
-		require.NoError(t, err)
+		testkit.Must(fmt.Sscanf(string(regexp.MustCompile(`viewBox="[^"]*"`).Find(svg)), `viewBox="0 0 %g %g"`, &width, &height))(t)
 		boxes := textBoxes(t, svg)
 		assert.Greater(t, len(boxes), 10, name)
 		for i, box := range boxes {
@@ -117,8 +113,7 @@ func lines(t *testing.T, svg []byte) (all [][][2]float64) {
 		var points [][2]float64
 		for point := range strings.SplitSeq(string(m[1]), "L") {
 			var x, y float64
-			_, err := fmt.Sscanf(point, "%g,%g", &x, &y)
-			require.NoError(t, err)
+			testkit.Must(fmt.Sscanf(point, "%g,%g", &x, &y))(t)
 			points = append(points, [2]float64{x, -y})
 		}
 		all = append(all, points)
@@ -182,8 +177,7 @@ func TestOnAPhone(t *testing.T) {
 		sizes := regexp.MustCompile(`font-size:([\d.]+)px`).FindAllSubmatch(svg, -1)
 		require.NotEmpty(t, sizes, name)
 		for _, m := range sizes {
-			size, err := strconv.ParseFloat(string(m[1]), 64)
-			require.NoError(t, err)
+			size := testkit.Must(strconv.ParseFloat(string(m[1]), 64))(t)
 			assert.GreaterOrEqual(t, size*(390-2*16)/width, 9.0, name)
 		}
 	}
@@ -219,12 +213,10 @@ func TestPages(t *testing.T) {
 	files := generated(t)
 	shown := map[string]bool{}
 	for _, pattern := range []string{"*.md", "evidence/*.md"} {
-		documents, err := filepath.Glob("../../docs/" + pattern)
-		require.NoError(t, err)
+		documents := testkit.Must(filepath.Glob("../../docs/" + pattern))(t)
 		require.NotEmpty(t, documents)
 		for _, document := range documents {
-			text, err := os.ReadFile(document)
-			require.NoError(t, err)
+			text := testkit.Must(os.ReadFile(document))(t)
 			for _, m := range regexp.MustCompile(`(?:src|srcset)="(?:\.\./)?([^"]*)"`).FindAllStringSubmatch(string(text), -1) {
 				if strings.HasPrefix(m[1], "page-") { // of a program, and not a plot
 					assert.FileExists(t, "../../docs/"+m[1], document)
@@ -289,8 +281,7 @@ func TestRejects(t *testing.T) {
 	} {
 		t.Run(test.without, func(t *testing.T) {
 			t.Parallel()
-			all, err := os.ReadFile(filepath.Join(rawFolder, test.file))
-			require.NoError(t, err)
+			all := testkit.Must(os.ReadFile(filepath.Join(rawFolder, test.file)))(t)
 			var some strings.Builder
 			for line := range strings.Lines(string(all)) {
 				if !strings.HasPrefix(line, test.without) {
@@ -299,7 +290,7 @@ func TestRejects(t *testing.T) {
 			}
 			dir := t.TempDir()
 			require.NoError(t, os.WriteFile(filepath.Join(dir, test.file), []byte(some.String()), 0o600))
-			_, err = test.figure(dir)
+			_, err := test.figure(dir)
 			require.ErrorContains(t, err, test.want)
 		})
 	}

@@ -5,7 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 const page = "../../docs/evidence/quota.md"
@@ -13,9 +14,7 @@ const page = "../../docs/evidence/quota.md"
 // The page shows what the simulation finds, and what was measured.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile(page)
-	require.NoError(t, err)
-	now, err := splice(string(text), "../"+rawFile)
-	require.NoError(t, err)
+	text := testkit.Must(os.ReadFile(page))(t)
+	now := testkit.Must(splice(string(text), "../"+rawFile))(t)
 	assert.Equal(t, now, string(text), "run go run ./quota ../docs/evidence/quota.md in lab")
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // The processes that run starts are this test again.
@@ -146,10 +148,8 @@ func TestMemorySeesStacks(t *testing.T) {
 	require.NoError(t, run(t.Context(), []string{"-what", "sleepers", "-only", "hand", "-n", "10000"}, &out))
 	m := regexp.MustCompile(` (\d+) B/sleeper (\d+) stack-B/sleeper`).FindStringSubmatch(out.String())
 	require.NotNil(t, m)
-	all, err := strconv.Atoi(m[1])
-	require.NoError(t, err)
-	stack, err := strconv.Atoi(m[2])
-	require.NoError(t, err)
+	all := testkit.Must(strconv.Atoi(m[1]))(t)
+	stack := testkit.Must(strconv.Atoi(m[2]))(t)
 	assert.Greater(t, stack, 2048*9/10)
 	assert.Greater(t, all-stack, 200)
 }

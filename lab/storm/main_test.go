@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 var full = flag.Bool("storm.full", false, "compare docs/evidence/storms.md with all that makes it")
@@ -148,8 +150,7 @@ func TestPlot(t *testing.T) {
 	draw := func() string {
 		file := filepath.Join(t.TempDir(), "load.svg")
 		storm(t, "-plot", file)
-		svg, err := os.ReadFile(file)
-		require.NoError(t, err)
+		svg := testkit.Must(os.ReadFile(file))(t)
 		return string(svg)
 	}
 	svg := draw()
@@ -182,8 +183,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	if !*full {
 		t.Skip("needs -storm.full")
 	}
-	want, err := os.ReadFile("../../docs/evidence/storms.md")
-	require.NoError(t, err)
+	want := testkit.Must(os.ReadFile("../../docs/evidence/storms.md"))(t)
 	var got strings.Builder
 	require.NoError(t, reproduce(&got))
 	assert.Equal(t, string(want), got.String())

@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/storm/service"
 	"github.com/seed-5ff3c98e/retry/internal/storm/throttle"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // small is a scenario that runs in a moment.
@@ -29,9 +29,7 @@ func small(f service.Fault) service.Scenario {
 
 func run(t *testing.T, s service.Scenario, strategy service.Strategy) service.Result {
 	t.Helper()
-	r, err := service.Run(s, strategy)
-	require.NoError(t, err)
-	return r
+	return testkit.Must(service.Run(s, strategy))(t)
 }
 
 func strategies() []service.Strategy {
@@ -117,8 +115,7 @@ func TestEveryAttemptIsSettledOnce(t *testing.T) {
 func TestSeedsRunInOrder(t *testing.T) {
 	t.Parallel()
 	s := small(service.Partial)
-	results, err := service.RunSeeds(s, ours(), 4)
-	require.NoError(t, err)
+	results := testkit.Must(service.RunSeeds(s, ours(), 4))(t)
 	for i, r := range results {
 		assert.Equal(t, run(t, s, ours()), r, i)
 		s.Seed++

@@ -282,8 +282,7 @@ func TestWhyIsLinked(t *testing.T) {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	text := testkit.Must(os.ReadFile("../../../" + file))(t)
-	return string(text)
+	return string(testkit.Must(os.ReadFile("../../../" + file))(t))
 }
 
 const (

@@ -25,8 +25,7 @@ import (
 func parsed(t *testing.T, name, src string) (*token.FileSet, *ast.File) {
 	t.Helper()
 	fset := token.NewFileSet()
-	file := testkit.Must(parser.ParseFile(fset, name, src, parser.ParseComments))(t)
-	return fset, file
+	return fset, testkit.Must(parser.ParseFile(fset, name, src, parser.ParseComments))(t)
 }
 
 // textReaders returns where a source file calls an Error method, other than to make the text of

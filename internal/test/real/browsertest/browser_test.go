@@ -158,8 +158,7 @@ func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 // call calls the browser's protocol.
 func call[P, R any](p *tab, command cdp.Command[P, R], params P) {
 	p.t.Helper()
-	_, err := chromedp.Run(p.ctx, func(ctx context.Context, _ *chromedp.Target) (R, error) { return chromedp.Call(ctx, command, params) })
-	require.NoError(p.t, err)
+	testkit.Must(chromedp.Run(p.ctx, func(ctx context.Context, _ *chromedp.Target) (R, error) { return chromedp.Call(ctx, command, params) }))(p.t)
 }
 
 // eval evaluates JavaScript, and awaits a promise.
@@ -200,8 +199,7 @@ func (p *tab) rows() []wait {
 // the error.
 func (p *tab) change(id, value string) {
 	p.t.Helper()
-	text, err := json.Marshal(value)
-	require.NoError(p.t, err)
+	text := testkit.Must(json.Marshal(value))(p.t)
 	eval[bool](p, fmt.Sprintf(`(async () => {
 		const drawn = () => performance.getEntriesByName("redraw").length;
 		const before = drawn(), field = document.getElementById(%q), error = document.getElementById("error");
@@ -268,7 +266,6 @@ func (p *tab) shoot(name string) {
 	if *screenshots == "" {
 		return
 	}
-	image, err := chromedp.Run(p.ctx, chromedp.FullScreenshot(100))
-	require.NoError(p.t, err)
+	image := testkit.Must(chromedp.Run(p.ctx, chromedp.FullScreenshot(100)))(p.t)
 	require.NoError(p.t, os.WriteFile(filepath.Join(*screenshots, name+".png"), image, 0o600))
 }

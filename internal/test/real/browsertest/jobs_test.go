@@ -26,24 +26,20 @@ func jobsPage(t *testing.T) string {
 	output, err := build.CombinedOutput()
 	require.NoError(t, err, string(output))
 	serve := exec.CommandContext(t.Context(), program)
-	lines, err := serve.StdoutPipe()
-	require.NoError(t, err)
+	lines := testkit.Must(serve.StdoutPipe())(t)
 	require.NoError(t, serve.Start())
 	t.Cleanup(func() {
 		_ = serve.Process.Kill()
 		_ = serve.Wait()
 	})
-	address, err := bufio.NewReader(lines).ReadString('\n')
-	require.NoError(t, err)
-	return strings.TrimSpace(address)
+	return strings.TrimSpace(testkit.Must(bufio.NewReader(lines).ReadString('\n'))(t))
 }
 
 // The page about jobs is readable on a phone and on a desk, in the light and in the dark, and axe
 // finds nothing to complain about.
 func TestJobsPageLooks(t *testing.T) {
 	t.Parallel()
-	axe, err := os.ReadFile(filepath.Join("testdata", "axe.min.js"))
-	require.NoError(t, err)
+	axe := testkit.Must(os.ReadFile(filepath.Join("testdata", "axe.min.js")))(t)
 	address := jobsPage(t)
 	for name, look := range map[string]struct {
 		width int64

@@ -40,8 +40,7 @@ func TestReadSucceedsAfterAFailure(t *testing.T) {
 					s := serve(t, append(failures, c.found)...)
 					w := newWorld(t, s)
 
-					got := testkit.Must(c.off(t, w.http).read(t.Context()))(t)
-					assert.Equal(t, "hello", got)
+					assert.Equal(t, "hello", testkit.Must(c.off(t, w.http).read(t.Context()))(t))
 					if test.hint > 0 {
 						w.hinted(t, test.hint)
 					} else {
@@ -154,8 +153,7 @@ func TestWriteIsSentAgainWhenItHadNoEffect(t *testing.T) {
 			s := serve(t, c.failed(429, "Retry-After", "5"), c.written)
 			w := newWorld(t, s)
 
-			got := testkit.Must(c.off(t, w.http).write(t.Context()))(t)
-			assert.Equal(t, "hello", got)
+			assert.Equal(t, "hello", testkit.Must(c.off(t, w.http).write(t.Context()))(t))
 			w.hinted(t, 5*time.Second)
 			assert.Equal(t, http.MethodPost, s.got()[0].Method)
 			s.assertSame(t)

@@ -209,8 +209,7 @@ func TestHintsOfModels(t *testing.T) {
 			s := serve(t, c.failed(429, tt.header...), c.written)
 			w := newWorld(t, s)
 
-			got := testkit.Must(c.off(t, w.http).write(t.Context()))(t)
-			assert.Equal(t, "hello", got)
+			assert.Equal(t, "hello", testkit.Must(c.off(t, w.http).write(t.Context()))(t))
 			w.hinted(t, tt.want)
 			assert.Equal(t, "0", s.got()[1].Header.Get("X-Stainless-Retry-Count"), "the client does not know")
 			s.assertSame(t)
@@ -323,8 +322,7 @@ func TestMailServers(t *testing.T) {
 		"go-mail": func(t *testing.T, addr string) error {
 			t.Helper()
 			tcp := testkit.Must(net.ResolveTCPAddr("tcp", addr))(t)
-			c, err := mail.NewClient(tcp.IP.String(), mail.WithPort(tcp.Port), mail.WithTLSPolicy(mail.NoTLS))
-			require.NoError(t, err)
+			c := testkit.Must(mail.NewClient(tcp.IP.String(), mail.WithPort(tcp.Port), mail.WithTLSPolicy(mail.NoTLS)))(t)
 			return c.DialAndSend(message(t))
 		},
 	} {
@@ -383,8 +381,7 @@ func TestOAuth2TokenEndpoint(t *testing.T) {
 					Policy: &retry.Policy{Backoff: retry.Constant(time.Millisecond)},
 					Budget: retryhttp.NoBudget,
 				}}
-				req, err := http.NewRequestWithContext(t.Context(), method, api.URL, strings.NewReader("hello"))
-				require.NoError(t, err)
+				req := testkit.Must(http.NewRequestWithContext(t.Context(), method, api.URL, strings.NewReader("hello")))(t)
 				resp, err := client.Do(req)
 				if test.requests == 0 {
 					require.Error(t, err)

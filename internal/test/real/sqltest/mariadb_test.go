@@ -28,17 +28,14 @@ import (
 func mariaConfig(t *testing.T) *mysql.Config {
 	t.Helper()
 	testkit.Needs(t, "MariaDB")
-	config, err := mysql.ParseDSN(cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test"))
-	require.NoError(t, err)
+	config := testkit.Must(mysql.ParseDSN(cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")))(t)
 	config.Logger = &mysql.NopLogger{} // connections break on purpose
 	return config
 }
 
 func openMariaDB(t *testing.T, config *mysql.Config) *sql.DB {
 	t.Helper()
-	connector, err := mysql.NewConnector(config)
-	require.NoError(t, err)
-	return closing(t, sql.OpenDB(connector))
+	return closing(t, sql.OpenDB(testkit.Must(mysql.NewConnector(config))(t)))
 }
 
 // newMariaDB makes a database for one test and returns how to reach it.

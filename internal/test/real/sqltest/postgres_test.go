@@ -36,8 +36,7 @@ type settings map[string]string
 func pgURL(t *testing.T, with settings) *url.URL {
 	t.Helper()
 	testkit.Needs(t, "PostgreSQL")
-	u, err := url.Parse(cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test"))
-	require.NoError(t, err)
+	u := testkit.Must(url.Parse(cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")))(t)
 	query := u.Query()
 	if !query.Has("sslmode") {
 		query.Set("sslmode", "disable")
@@ -51,8 +50,7 @@ func pgURL(t *testing.T, with settings) *url.URL {
 
 func openPG(t *testing.T, driver string, u *url.URL) *sql.DB {
 	t.Helper()
-	db := testkit.Must(sql.Open(driver, u.String()))(t)
-	return closing(t, db)
+	return closing(t, testkit.Must(sql.Open(driver, u.String()))(t))
 }
 
 // closing closes a database at the end, when none of its connections may be in use.
@@ -158,11 +156,10 @@ func TestPostgresErrors(t *testing.T) {
 		}, retry.Retryable, "sql_25006")
 		suite.Provoke(t, "cached plan", func(t *testing.T) error {
 			suite.Exec(t, db, "CREATE TABLE wide (a INT)")
-			stmt, err := suite.Conn(t, db).PrepareContext(t.Context(), "SELECT * FROM wide")
-			require.NoError(t, err)
+			stmt := testkit.Must(suite.Conn(t, db).PrepareContext(t.Context(), "SELECT * FROM wide"))(t)
 			t.Cleanup(func() { _ = stmt.Close() })
 			suite.Exec(t, db, "ALTER TABLE wide ADD COLUMN b INT")
-			_, err = stmt.ExecContext(t.Context())
+			_, err := stmt.ExecContext(t.Context())
 			return err
 		}, retry.Retryable, "sql_0A000")
 		suite.Provoke(t, "statement that is gone", func(t *testing.T) error {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryprometheus"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
@@ -50,9 +51,7 @@ func exposed(t *testing.T) []*dto.MetricFamily {
 	c.Observer().Event(t.Context(), retry.Event{Kind: retry.Retrying, Policy: "fetch", Attempt: 1, Delay: time.Hour})
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(c)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	return families
+	return testkit.Must(registry.Gather())(t)
 }
 
 // loaded returns the series of those metrics over 20 minutes, as promtool's tests write
@@ -62,8 +61,7 @@ func loaded(t *testing.T, families []*dto.MetricFamily) string {
 	var b strings.Builder
 	b.WriteString("load 1m\n")
 	for _, f := range families {
-		samples, err := expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.Now()}, f)
-		require.NoError(t, err)
+		samples := testkit.Must(expfmt.ExtractSamples(&expfmt.DecodeOptions{Timestamp: model.Now()}, f))(t)
 		for _, s := range samples {
 			fmt.Fprintf(&b, "  %v 0+%vx20\n", s.Metric, float64(s.Value))
 		}
@@ -158,8 +156,7 @@ func TestAlerts(t *testing.T) {
 
 func TestDashboard(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("../../../../adapters/retryprometheus/dashboard.json")
-	require.NoError(t, err)
+	data := testkit.Must(os.ReadFile("../../../../adapters/retryprometheus/dashboard.json"))(t)
 	var dashboard struct {
 		Panels []struct {
 			ID      int
