@@ -20,9 +20,7 @@ import (
 // smaller types.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		require.NoError(t, table.Check(t.Context(), s.db))
 
 		old := &retrytable.Table[string]{Name: "old", Dialect: s.dialect, Instants: s.instants, Columns: retrytable.Columns{ID: "Key"}}
@@ -44,8 +42,7 @@ func TestCheck(t *testing.T) {
 func TestCheckFaults(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		err := table.Check(t.Context(), s.db)
 		assert.ErrorIs(t, err, retrytable.ErrTable)
 		assert.EqualError(t, err, "retrytable: the table does not fit:\nretrytable: Name: \"jobs\": there is no such table")
@@ -249,9 +246,7 @@ func TestCheckMySQL(t *testing.T) {
 // A failure of the database is not taken for a fault of the table.
 func TestCheckFails(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		err := table.Check(ctx, s.db)

@@ -103,6 +103,16 @@ func forEach(t *testing.T, kinds []kind, test func(t *testing.T, s *store)) {
 	}
 }
 
+// forEachTable is forEach with the table of jobs, which has the IDs 1 to n.
+func forEachTable(t *testing.T, kinds []kind, n int, test func(t *testing.T, s *store, table *retrytable.Table[int64])) {
+	t.Helper()
+	forEach(t, kinds, func(t *testing.T, s *store) {
+		table := jobs()
+		s.create(t, table, n)
+		test(t, s, table)
+	})
+}
+
 func (k kind) open(t testing.TB) *store {
 	t.Helper()
 	dsn := sqliteDSN(filepath.Join(t.TempDir(), "test.db"))
@@ -198,8 +208,7 @@ func (s *store) begin(ctx context.Context, t testing.TB) *sql.Tx {
 	if s.dialect == retrytable.MySQL {
 		options.Isolation = sql.LevelReadCommitted
 	}
-	tx := testkit.Must(s.db.BeginTx(ctx, &options))(t)
-	return tx
+	return testkit.Must(s.db.BeginTx(ctx, &options))(t)
 }
 
 // indexes is what a schema adds to a table that has the columns already.
@@ -218,6 +227,13 @@ func jobs() *retrytable.Table[int64] {
 		Name:    "jobs",
 		Columns: retrytable.Columns{RateLimited: "limited", Pending: "polls", First: "first_at", Error: "error"},
 	}
+}
+
+// jobs is that Table in a database of the kind.
+func (k kind) jobs() *retrytable.Table[int64] {
+	table := jobs()
+	table.Dialect, table.Instants = k.dialect, k.instants
+	return table
 }
 
 // query returns all rows of a query.

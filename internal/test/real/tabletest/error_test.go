@@ -92,8 +92,7 @@ func TestErrorTextsWithoutWork(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
 		s.create(t, jobs(), 0)
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		for id, attempts := range []int{1, 3, 3} {
 			run(t, s.db, "INSERT INTO jobs (id, attempts, error) VALUES ($1, $2, 'before')", id, attempts)
 			if id < 2 {
@@ -152,9 +151,7 @@ func TestErrorTextsRefused(t *testing.T) {
 // there is one.
 func TestErrorTextsCheck(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		if s.dialect == retrytable.MySQL { // whatever the server's own is
 			run(t, s.db, "ALTER TABLE jobs DEFAULT CHARACTER SET utf8mb4")
 		}

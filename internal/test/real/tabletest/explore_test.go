@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -181,8 +182,7 @@ var exploredNow = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newExploredDB(t *testing.T, table *retrytable.Table[int64], rewrite func(string) string) *exploredDB {
 	t.Helper()
-	memory, err := sql.Open("sqlite", ":memory:")
-	require.NoError(t, err)
+	memory := testkit.Must(sql.Open("sqlite", ":memory:"))(t)
 	require.NoError(t, memory.Close())
 	db := sql.OpenDB(&rewriter{memory.Driver(), rewrite})
 	db.SetMaxOpenConns(1)
@@ -226,8 +226,7 @@ func (e *exploredDB) execute(q question) answer {
 		if q.op == sweep {
 			take = e.table.Sweep
 		}
-		rows, err := take(ctx, e.db, 1, int64(q.row))
-		require.NoError(e.t, err)
+		rows := testkit.Must(take(ctx, e.db, 1, int64(q.row)))(e.t)
 		if len(rows) == 0 {
 			return answer{}
 		}

@@ -84,9 +84,7 @@ func TestWorkerGivesAPlaceBack(t *testing.T) {
 			return nil
 		}
 		run(t, s.db, "UPDATE jobs SET due_at = id")
-		stop := s.start(t)
-		time.Sleep(30 * time.Second)
-		require.Equal(t, errStop, stop())
+		s.runFor(t, 30*time.Second)
 		assert.Equal(t, "done", s.of(t, 2).status)
 		assert.Less(t, second, 15*time.Second)
 	})
@@ -241,9 +239,7 @@ func TestWorkerHooksPanic(t *testing.T) {
 				time.AfterFunc(500*time.Millisecond, func() { p.hook.Store("") })
 			}
 			run(t, s.db, "UPDATE jobs SET due_at = id")
-			stop := s.start(t)
-			time.Sleep(30 * time.Second)
-			require.Equal(t, errStop, stop())
+			s.runFor(t, 30*time.Second)
 			assert.Equal(t, want, s.of(t, 1).status)
 			for id := range int64(3) {
 				if hook != "Observer.Attempt" {
@@ -303,9 +299,7 @@ func TestWorkerIdleConnections(t *testing.T) {
 			s.db.SetMaxIdleConns(idle)
 			s.Concurrency = 8
 			s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
-			stop := s.start(t)
-			time.Sleep(5 * time.Minute)
-			require.Equal(t, errStop, stop())
+			s.runFor(t, 5*time.Minute)
 			if idle == 1 {
 				assert.Empty(t, s.errs)
 				return

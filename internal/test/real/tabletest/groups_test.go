@@ -139,8 +139,7 @@ func TestGroups(t *testing.T) {
 				table.Set = tt.set
 				c := newCrew(t, s, table, n)
 				c.FinishArgs = tt.args
-				claimed := testkit.Must(c.Once(t.Context()))(t)
-				assert.Equal(t, n, claimed)
+				assert.Equal(t, n, testkit.Must(c.Once(t.Context()))(t))
 				assert.Len(t, c.outcomes, n)
 				for id := range int64(n) {
 					c.assertEnded(t, id+1, tt.note(id+1))
@@ -231,8 +230,7 @@ func TestLargeGroups(t *testing.T) {
 		const n = 2500
 		c := newCrew(t, s, jobs(), n)
 		c.Table.Lease = 5 * time.Minute // on a busy machine
-		claimed := testkit.Must(c.Once(t.Context()))(t)
-		assert.Equal(t, n, claimed)
+		assert.Equal(t, n, testkit.Must(c.Once(t.Context()))(t))
 		for _, row := range query(t, s.db, "SELECT id, status FROM jobs") {
 			id, ok := row[0].(int64)
 			require.True(t, ok)
@@ -336,8 +334,7 @@ func groupWithALockedRow(t *testing.T, s *store, args func(*retrytable.Outcome[i
 		others.Wait()
 		assert.NoError(t, tx.Commit())
 	}()
-	_, err := c.Once(t.Context()) // which waits for the commit, and that for the others
-	require.NoError(t, err)
+	testkit.Must(c.Once(t.Context()))(t) // which waits for the commit, and that for the others
 	c.assertEnded(t, locked, note)
 }
 
@@ -387,8 +384,7 @@ func groupsOf[ID any](t *testing.T, sqlType string, ids []ID) {
 		for _, w.InTx = range []func(context.Context, *sql.Tx, *retrytable.Outcome[ID]) error{nil, alone} {
 			begun = &sync.WaitGroup{}
 			begun.Add(len(ids))
-			claimed := testkit.Must(w.Once(t.Context()))(t)
-			assert.Equal(t, len(ids), claimed)
+			assert.Equal(t, len(ids), testkit.Must(w.Once(t.Context()))(t))
 			assert.Equal(t, int64(len(ids)), query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'")[0][0])
 			run(t, s.db, "UPDATE jobs SET status = 'ready'")
 		}

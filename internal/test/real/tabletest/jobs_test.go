@@ -77,11 +77,10 @@ func TestOperations(t *testing.T) {
 		assert.EqualValues(t, 2, again(jobs{IDs: []int64{5, 6, 7, 1}}, retrytable.Again{}), "1 is not dead any more")
 
 		until := now.Add(time.Hour).Truncate(time.Second)
-		n, err := table.PutOff(ctx, s.db, jobs{All: true, Status: retrytable.Waiting}, until)
-		require.NoError(t, err)
+		n := testkit.Must(table.PutOff(ctx, s.db, jobs{All: true, Status: retrytable.Waiting}, until))(t)
 		assert.EqualValues(t, 6, n)
 		assert.WithinDuration(t, until, s.record(t, s.db, 2).due, 0)
-		n, err = table.End(ctx, s.db, jobs{IDs: []int64{1, 2}}, retrytable.Ending{Error: "by hand: https://user:secret@example.com/x\x00"})
+		n, err := table.End(ctx, s.db, jobs{IDs: []int64{1, 2}}, retrytable.Ending{Error: "by hand: https://user:secret@example.com/x\x00"})
 		require.NoError(t, err)
 		assert.EqualValues(t, 2, n)
 		assert.Equal(t, [][]any{{"dead", "by hand: https://example.com/x"}}, query(t, s.db, "SELECT status, error FROM jobs WHERE id = 2"))

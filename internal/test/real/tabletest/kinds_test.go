@@ -163,8 +163,7 @@ func TestWorkerKindWithoutPolicy(t *testing.T) {
 			s.ago(t, s.db, "due_at", id+1, time.Second)
 		}
 		s.ago(t, s.db, "lease_until", 4, time.Second)
-		n, err = w.Once(t.Context())
-		require.NoError(t, err)
+		n = testkit.Must(w.Once(t.Context()))(t)
 		assert.Equal(t, 2, n)
 		assert.ElementsMatch(t, []int64{3, 1, 2}, worked)
 		assert.Equal(t, "waiting", s.record(t, s.db, 4).status, "for its retry")
@@ -181,12 +180,10 @@ func TestWorkerKindWithoutPolicyIsSeldom(t *testing.T) {
 			"panic in PolicyFor:": func() (*retry.Policy, error) { panic("boom") },
 		} {
 			eachInBubble(t, orderBy+"/"+why, 0, func(t *testing.T, s *shop) {
-				run(t, s.db, "DROP TABLE jobs")
-				table := jobsOfKinds()
-				table.OrderBy = orderBy
-				s.create(t, table, 0)
+				s.Table, s.Policy = jobsOfKinds(), nil
+				s.Table.OrderBy = orderBy
+				s.createAnew(t, s.Table)
 				ofKinds(t, s.store, "mail", "mail", "report")
-				s.Table, s.Policy = table, nil
 				s.PolicyFor = func(kind string) (*retry.Policy, error) {
 					if kind == "mail" {
 						return policyFor()
@@ -195,9 +192,7 @@ func TestWorkerKindWithoutPolicyIsSeldom(t *testing.T) {
 				}
 				s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
 				s.database.breaks.Store(1) // of the first that is given back
-				stop := s.start(t)
-				time.Sleep(time.Hour)
-				require.Equal(t, errStop, stop())
+				s.runFor(t, time.Hour)
 				assert.Equal(t, [][]any{{"waiting", int64(0)}, {"waiting", int64(0)}, {"done", int64(1)}},
 					query(t, s.db, "SELECT status, attempts FROM jobs ORDER BY id"))
 				assert.Contains(t, s.errs[0].Error(), why)
@@ -258,8 +253,7 @@ func TestWorkerNeverStarts(t *testing.T) {
 func neverStarts(t *testing.T, mark func(error) error) {
 	t.Helper()
 	inBubble(t, 1, func(t *testing.T, s *shop) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		table.Columns.Pending = ""
 		s.Table = table
 		s.Policy.MaxElapsed = 10 * time.Minute
@@ -325,9 +319,8 @@ func TestWorkerTurn(t *testing.T) {
 func TestWorkerTurnFails(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		s.create(t, jobs(), 2)
 		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		s.create(t, table, 2)
 		turn := func(context.Context, retrytable.DB) error { return assert.AnError }
 		w := &retrytable.Worker[int64]{
 			Table: table, DB: s.db, Work: func(context.Context, *retrytable.Job[int64]) error { return nil }, Concurrency: 2,
@@ -342,8 +335,7 @@ func TestWorkerTurnFails(t *testing.T) {
 		require.ErrorAs(t, err, &panicked)
 		assert.Equal(t, "Turn", panicked.In)
 		turn = func(context.Context, retrytable.DB) error { return nil }
-		n, err = w.Once(t.Context())
-		require.NoError(t, err)
+		n = testkit.Must(w.Once(t.Context()))(t)
 		assert.Equal(t, 1, n, "one job has a turn")
 	})
 }
@@ -371,8 +363,7 @@ func TestWorkerPolicyInRow(t *testing.T) {
 			},
 			Work: func(context.Context, *retrytable.Job[int64]) error { return retry.MarkRetryable(assert.AnError) },
 		}
-		_, err := w.Once(t.Context())
-		require.NoError(t, err)
+		testkit.Must(w.Once(t.Context()))(t)
 		assert.Equal(t, "dead", s.record(t, s.db, 1).status)
 		assert.Equal(t, "waiting", s.record(t, s.db, 2).status)
 	})
@@ -424,22 +415,14 @@ func TestWorkerQuotaOfAKind(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 0, func(t *testing.T, s *shop) {
 		s.Table = jobsOfKinds()
-		run(t, s.db, "DROP TABLE jobs")
-		s.create(t, s.Table, 0)
+		s.createAnew(t, s.Table)
 		kinds := make([]string, 100)
 		for i := range kinds {
 			kinds[i] = []string{"mail", "report"}[i%2]
 		}
 		ofKinds(t, s.store, kinds...)
-		quota := &retryquota.Quota{}
-		turn, _, _ := quota.Take(nil, 1)
-		quota.Tell(nil, turn, errors.New("too many"), retry.Verdict{Class: retry.RateLimited, After: 30 * time.Second})
-		s.PolicyFor = func(kind string) (*retry.Policy, error) {
-			if kind == "mail" {
-				return &retry.Policy{Quota: quota, Clock: s.Policy.Clock}, nil
-			}
-			return nil, nil
-		}
+		quota := heldQuota(30 * time.Second)
+		s.PolicyFor = policyOf("mail", &retry.Policy{Quota: quota, Clock: s.Policy.Clock})
 		s.Concurrency, s.Poll = 4, 20*time.Millisecond
 		var mu sync.Mutex
 		done := map[string]time.Time{}

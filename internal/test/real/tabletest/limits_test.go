@@ -53,6 +53,36 @@ func heldQuota(d time.Duration) *retryquota.Quota {
 	return q
 }
 
+// tenantsInBubble is inBubble with an empty table of jobsOfTenants.
+func tenantsInBubble(t *testing.T, test func(t *testing.T, s *shop)) {
+	t.Helper()
+	inBubble(t, 0, func(t *testing.T, s *shop) {
+		s.Table = jobsOfTenants()
+		s.createAnew(t, s.Table)
+		test(t, s)
+	})
+}
+
+// quotaOf is a QuotaFor that knows one key.
+func quotaOf(known string, quota retry.Pacer) func(string) retry.Pacer {
+	return func(key string) retry.Pacer {
+		if key == known {
+			return quota
+		}
+		return nil
+	}
+}
+
+// policyOf is a PolicyFor that knows one kind.
+func policyOf(known string, policy *retry.Policy) func(string) (*retry.Policy, error) {
+	return func(kind string) (*retry.Policy, error) {
+		if kind == known {
+			return policy, nil
+		}
+		return nil, nil
+	}
+}
+
 // behind is a Worker with jobs of a kind or of a tenant, all of them older than the others, whose Quota
 // holds all the time.
 func behind(t testing.TB, s *store, byKind bool, held, others int) *retrytable.Worker[int64] {
@@ -69,19 +99,9 @@ func behind(t testing.TB, s *store, byKind bool, held, others int) *retrytable.W
 		OnError: func(_ context.Context, err error) { assert.NoError(t, err) },
 	}
 	if byKind {
-		w.PolicyFor = func(kind string) (*retry.Policy, error) {
-			if kind == "mail" {
-				return &retry.Policy{Quota: quota, MaxRetryAfter: 24 * time.Hour}, nil
-			}
-			return nil, nil
-		}
+		w.PolicyFor = policyOf("mail", &retry.Policy{Quota: quota, MaxRetryAfter: 24 * time.Hour})
 	} else {
-		w.QuotaFor = func(key string) retry.Pacer {
-			if key == "acme" {
-				return quota
-			}
-			return nil
-		}
+		w.QuotaFor = quotaOf("acme", quota)
 	}
 	return w
 }
@@ -97,7 +117,6 @@ func (s *store) createAnew(t testing.TB, table *retrytable.Table[int64]) {
 
 // doneOf runs w until so many jobs are done, or d has passed.
 func doneOf(t testing.TB, w *retrytable.Worker[int64], n int, d time.Duration) (took, first time.Duration, done int) {
-	t.Helper()
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), d)
 	defer stop()
@@ -138,9 +157,7 @@ func TestWorkerGoesPast(t *testing.T) {
 // order, and the others do not wait for them.
 func TestWorkerQuotaOfATenant(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		const each = 150
 		for i, tenant := range []string{"acme", "free", "other"} {
 			s.insertMany(t, 1+i*each, each, "mail", tenant)
@@ -226,9 +243,7 @@ func TestKeysOfTypes(t *testing.T) {
 // A QuotaFor that panics keeps no others from being done, and ends no job.
 func TestWorkerQuotaForPanics(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		s.insertMany(t, 1, 2, "mail", "acme")
 		s.insertMany(t, 3, 2, "mail", "other")
 		s.QuotaFor = func(key string) retry.Pacer {
@@ -238,9 +253,7 @@ func TestWorkerQuotaForPanics(t *testing.T) {
 			return nil
 		}
 		s.Work = func(context.Context, *retrytable.Job[int64]) error { return nil }
-		stop := s.start(t)
-		time.Sleep(30 * time.Second)
-		require.ErrorIs(t, stop(), errStop)
+		s.runFor(t, 30*time.Second)
 		require.Len(t, s.errs, 2)
 		require.ErrorContains(t, s.errs[0], "panic in QuotaFor: boom")
 		assert.Equal(t, [][]any{{"waiting"}, {"waiting"}, {"done"}, {"done"}}, query(t, s.db, "SELECT status FROM jobs ORDER BY id"))
@@ -275,9 +288,7 @@ func (l *ledger) Tell(p *retry.Policy, turn retry.Turn, err error, v retry.Verdi
 func TestWorkerTurnsEnd(t *testing.T) {
 	t.Parallel()
 	for _, byKey := range []bool{false, true} {
-		inBubble(t, 0, func(t *testing.T, s *shop) {
-			s.Table = jobsOfTenants()
-			s.createAnew(t, s.Table)
+		tenantsInBubble(t, func(t *testing.T, s *shop) {
 			s.insertMany(t, 1, 200, "mail", "acme")
 			run(t, s.db, "UPDATE jobs SET sort = 'unknown' WHERE id BETWEEN 80 AND 120")
 			run(t, s.db, "UPDATE jobs SET attempts = 9 WHERE id BETWEEN 50 AND 60")
@@ -311,9 +322,7 @@ func TestWorkerTurnsEnd(t *testing.T) {
 				return a.Ask()
 			}
 			for range 3 {
-				stop := s.start(t)
-				time.Sleep(20 * time.Second)
-				require.ErrorIs(t, stop(), errStop)
+				s.runFor(t, 20*time.Second)
 				assert.Zero(t, quota.open.Load(), byKey)
 			}
 			served, _ := a.Answers()
@@ -380,8 +389,7 @@ func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndDat
 func BenchmarkStatementsBehindLimit(b *testing.B) {
 	for range b.N {
 		s := kinds[0].open(b)
-		config, err := pgx.ParseConfig(s.dsn)
-		require.NoError(b, err)
+		config := testkit.Must(pgx.ParseConfig(s.dsn))(b)
 		var statements counter
 		config.Tracer = &statements
 		w := behind(b, s, true, 50_000, 0)
@@ -408,18 +416,11 @@ func BenchmarkStatementsBehindLimit(b *testing.B) {
 // The turns of a tenant are not for its jobs of a kind that has to wait itself.
 func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		s.insertMany(t, 1, 5, "mail", "acme")
 		s.insertMany(t, 6, 5, "report", "acme")
 		mail, acme := heldQuota(time.Hour), heldQuota(10*time.Second)
-		s.PolicyFor = func(kind string) (*retry.Policy, error) {
-			if kind == "mail" {
-				return &retry.Policy{Quota: mail, MaxRetryAfter: 24 * time.Hour}, nil
-			}
-			return nil, nil
-		}
+		s.PolicyFor = policyOf("mail", &retry.Policy{Quota: mail, MaxRetryAfter: 24 * time.Hour})
 		s.QuotaFor = func(string) retry.Pacer { return acme }
 		s.Concurrency, s.Poll = 2, 100*time.Millisecond
 		var released atomic.Int64
@@ -429,9 +430,7 @@ func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
 			}
 		}
 		s.Work = succeeds
-		stop := s.start(t)
-		time.Sleep(time.Minute)
-		require.ErrorIs(t, stop(), errStop)
+		s.runFor(t, time.Minute)
 		assert.LessOrEqual(t, released.Load(), int64(20))
 		assert.Equal(t, [][]any{{int64(5)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done' AND sort = 'report'"))
 	})
@@ -440,18 +439,11 @@ func TestWorkerQuotasOfKindAndTenant(t *testing.T) {
 // Wake, and the end of a wait, count while others have to wait for their turns too.
 func TestWorkerWokenBesideHeldJobs(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		s.insertMany(t, 1, 5, "mail", "acme")
 		s.insertMany(t, 6, 1, "mail", "other")
 		acme := heldQuota(time.Hour)
-		s.QuotaFor = func(key string) retry.Pacer {
-			if key == "acme" {
-				return acme
-			}
-			return nil
-		}
+		s.QuotaFor = quotaOf("acme", acme)
 		wake := make(chan struct{}, 1)
 		s.Wake, s.Poll, s.Concurrency = wake, 20*time.Second, 5
 		s.Work = succeeds
@@ -472,19 +464,12 @@ func TestWorkerWokenBesideHeldJobs(t *testing.T) {
 func TestWorkerRefusedBesideHeldJobs(t *testing.T) {
 	t.Parallel()
 	for _, hold := range []time.Duration{time.Hour, time.Second} {
-		inBubble(t, 0, func(t *testing.T, s *shop) {
-			s.Table = jobsOfTenants()
-			s.createAnew(t, s.Table)
+		tenantsInBubble(t, func(t *testing.T, s *shop) {
 			s.insertMany(t, 1, 5, "mail", "acme")
 			s.insertMany(t, 6, 5, "mail", "other")
 			run(t, s.db, "CREATE TRIGGER stop BEFORE UPDATE ON jobs WHEN new.id = 7 BEGIN SELECT RAISE(ABORT, 'no'); END")
 			acme := heldQuota(time.Hour)
-			s.QuotaFor = func(key string) retry.Pacer {
-				if key == "acme" {
-					return heldFor{acme, hold}
-				}
-				return nil
-			}
+			s.QuotaFor = quotaOf("acme", heldFor{acme, hold})
 			s.Poll, s.Concurrency = time.Second, 5
 			s.Work = succeeds
 			stop := s.start(t)
@@ -515,9 +500,7 @@ func (h heldFor) Take(p *retry.Policy, n int) (retry.Turn, int, time.Duration) {
 // A policy that is exchanged counts for jobs that have to wait for long.
 func TestWorkerPolicyExchangedInAHold(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		s.insertMany(t, 1, 5, "mail", "acme")
 		policy := atomic.Pointer[retry.Policy]{}
 		policy.Store(&retry.Policy{Quota: heldQuota(time.Hour), MaxRetryAfter: 24 * time.Hour})
@@ -539,10 +522,8 @@ func succeeds(context.Context, *retrytable.Job[int64]) error { return nil }
 // The first jobs of a claim begin while their leases last, however many keys have turns.
 func TestWorkerManyLimitsAtOnce(t *testing.T) {
 	t.Parallel()
-	inBubble(t, 0, func(t *testing.T, s *shop) {
+	tenantsInBubble(t, func(t *testing.T, s *shop) {
 		const keys = 100
-		s.Table = jobsOfTenants()
-		s.createAnew(t, s.Table)
 		quotas := map[string]*retryquota.Quota{}
 		for i := range keys {
 			key := fmt.Sprint("tenant ", i)
@@ -557,9 +538,7 @@ func TestWorkerManyLimitsAtOnce(t *testing.T) {
 			return quotas[key]
 		}
 		s.Concurrency, s.Work = keys, succeeds
-		stop := s.start(t)
-		time.Sleep(5 * time.Minute)
-		require.ErrorIs(t, stop(), errStop)
+		s.runFor(t, 5*time.Minute)
 		assert.Empty(t, s.errs)
 		assert.Equal(t, [][]any{{int64(keys), int64(keys)}}, query(t, s.db, "SELECT count(*), sum(attempts) FROM jobs WHERE status = 'done'"))
 	})

@@ -15,7 +15,6 @@ import (
 
 	"github.com/go-sql-driver/mysql"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
@@ -25,8 +24,7 @@ import (
 func mariaConfig(t testing.TB) *mysql.Config {
 	t.Helper()
 	testkit.Needs(t, "MariaDB")
-	config, err := mysql.ParseDSN(cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test"))
-	require.NoError(t, err)
+	config := testkit.Must(mysql.ParseDSN(cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")))(t)
 	return config
 }
 

@@ -42,9 +42,7 @@ func next(row retrytable.Row[int64], err error) retry.Decision {
 // a transaction.
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 0)
+	forEachTable(t, kinds, 0, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for _, use := range []struct {
 			name string
 			db   func() (db retrytable.DB, end func() error)
@@ -254,9 +252,7 @@ func TestNoDeadlocks(t *testing.T) {
 // A transaction that holds rows does not hold up others.
 func TestSkipLocked(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 2)
+	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		tx := s.begin(ctx, t)
@@ -267,10 +263,8 @@ func TestSkipLocked(t *testing.T) {
 		assert.NotEqual(t, held[0].ID, free.ID)
 
 		s.ago(t, s.db, "lease_until", free.ID, time.Second)
-		swept := testkit.Must(table.Sweep(ctx, tx, 10))(t)
-		require.Len(t, swept, 1)
-		none := testkit.Must(table.Sweep(ctx, s.db, 10))(t)
-		assert.Empty(t, none)
+		require.Len(t, testkit.Must(table.Sweep(ctx, tx, 10))(t), 1)
+		assert.Empty(t, testkit.Must(table.Sweep(ctx, s.db, 10))(t))
 
 		// What is rolled back was not claimed.
 		require.NoError(t, tx.Rollback())
@@ -283,9 +277,7 @@ func TestSkipLocked(t *testing.T) {
 // A job that was given back before it ran has not begun.
 func TestReleaseForgets(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		p := &retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(0)}
 		row := one(t, s.db, table)
 		s.ago(t, s.db, "first_at", 1, 2*time.Hour) // it was waiting for a worker to begin
@@ -310,9 +302,7 @@ func TestReleaseForgets(t *testing.T) {
 // A lease counts from when it was got, however long that took.
 func TestExtendWaits(t *testing.T) {
 	t.Parallel()
-	forEach(t, append(of(kinds, retrytable.MySQL), kinds[:2]...), func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, append(of(kinds, retrytable.MySQL), kinds[:2]...), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		row := one(t, s.db, table)
 		for _, lock := range []string{"SELECT id FROM jobs FOR UPDATE", "UPDATE jobs SET note = 'seen'"} {
 			tx := testkit.Must(s.db.BeginTx(t.Context(), nil))(t)
@@ -331,9 +321,7 @@ func TestExtendWaits(t *testing.T) {
 // What somebody has written by hand does not keep others from working.
 func TestInfinity(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(databases, retrytable.PostgreSQL), func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 2)
+	forEachTable(t, of(databases, retrytable.PostgreSQL), 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		run(t, s.db, "UPDATE jobs SET first_at = '-infinity' WHERE id = 1")
 		run(t, s.db, "UPDATE jobs SET first_at = 'infinity' WHERE id = 2")
 		rows := testkit.Must(table.Claim(t.Context(), s.db, 10))(t)
@@ -349,8 +337,7 @@ func TestInfinity(t *testing.T) {
 func TestNulls(t *testing.T) {
 	t.Parallel()
 	forEach(t, kinds, func(t *testing.T, s *store) {
-		table, ctx := jobs(), t.Context()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table, ctx := s.jobs(), t.Context()
 		instant := s.instants.SQLType(s.dialect)
 		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status text, attempts smallint, limited integer, polls integer, fence bigint, "+
 			"note text, error text, due_at "+instant+", lease_until "+instant+", first_at "+instant+")")
@@ -366,8 +353,7 @@ func TestNulls(t *testing.T) {
 		near(t, row.State.First, 0)
 		rows := testkit.Must(table.Sweep(ctx, s.db, 10))(t)
 		assert.Empty(t, rows, "a running row without a lease is none of ours")
-		ids := testkit.Must(table.Promote(ctx, s.db, 10))(t)
-		assert.Empty(t, ids)
+		assert.Empty(t, testkit.Must(table.Promote(ctx, s.db, 10))(t))
 		require.NoError(t, table.Fail(ctx, s.db, row.Lease, next(row, errWork)))
 		assert.Equal(t, untouched, dump(t, s.db)[1:])
 
@@ -384,9 +370,7 @@ func TestNulls(t *testing.T) {
 // nothing.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		if s.dialect != retrytable.PostgreSQL {
 			_, err := s.db.ExecContext(t.Context(), table.Schema())
 			assert.ErrorContains(t, err, "uplicate column name")
@@ -464,16 +448,12 @@ func (b *begins) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, 
 // looks at, so a sweep whose connection becomes silent would hold the end of another job.
 func TestNoTransactionForNothing(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(kinds, retrytable.MySQL), func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, of(kinds, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		db := &begins{DB: s.db}
-		claimed := testkit.Must(table.Claim(t.Context(), db, 2))(t)
-		assert.Len(t, claimed, 1)
+		assert.Len(t, testkit.Must(table.Claim(t.Context(), db, 2))(t), 1)
 		assert.Equal(t, int32(1), db.n.Load())
 		for _, take := range []func(context.Context, retrytable.DB, int, ...any) ([]retrytable.Row[int64], error){table.Claim, table.Sweep} {
-			rows := testkit.Must(take(t.Context(), db, 2))(t)
-			assert.Empty(t, rows)
+			assert.Empty(t, testkit.Must(take(t.Context(), db, 2))(t))
 		}
 		assert.Equal(t, int32(1), db.n.Load())
 	})

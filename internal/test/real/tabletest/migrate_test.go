@@ -64,16 +64,14 @@ func (t *told) tell(statements []string) error {
 func TestMigrate(t *testing.T) {
 	t.Parallel()
 	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		s.live(t, ", polls integer", 2)
 		missing := testkit.Must(table.Missing(t.Context(), s.db))(t)
 		var all told
 		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{Tell: all.tell}))
 		assert.Equal(t, missing, all.statements)
 		require.NoError(t, table.Check(t.Context(), s.db))
-		left := testkit.Must(table.Missing(t.Context(), s.db))(t)
-		assert.Empty(t, left)
+		assert.Empty(t, testkit.Must(table.Missing(t.Context(), s.db))(t))
 		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{
 			Tell: func([]string) error { return errors.New("nothing is missing") },
 		}))
@@ -85,8 +83,8 @@ func TestMigrate(t *testing.T) {
 func TestMigrateAlso(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants, table.Set.Fail = s.dialect, s.instants, "note = $1"
+		table := s.jobs()
+		table.Set.Fail = "note = $1"
 		also := func(ctx context.Context, db retrytable.DB) ([]string, error) {
 			log, err := s.log(ctx, db)
 			if len(log) > 0 {
@@ -160,8 +158,7 @@ func TestMigrateChangesNothing(t *testing.T) {
 				if test.after != "" {
 					run(t, s.db, test.after)
 				}
-				table := jobs()
-				table.Dialect, table.Instants = s.dialect, s.instants
+				table := s.jobs()
 				before := s.catalog(t)
 				err := table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{})
 				require.ErrorIs(t, err, retrytable.ErrTable)
@@ -215,8 +212,7 @@ func (c *killed) ExecContext(ctx context.Context, query string, args []driver.Na
 func TestMigrateKilledAtEachStatement(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		m := retrytable.Migration[int64]{Also: s.log}
 		kills := 0
 		for at := int64(1); ; at++ {
@@ -233,8 +229,7 @@ func TestMigrateKilledAtEachStatement(t *testing.T) {
 				kills++
 				require.NoError(t, table.Migrate(t.Context(), s.db, m), at)
 			}
-			left := testkit.Must(table.Missing(t.Context(), s.db))(t)
-			require.Empty(t, left, at)
+			require.Empty(t, testkit.Must(table.Missing(t.Context(), s.db))(t), at)
 			assert.Equal(t, []int64{1}, claimed(t, s, table, 9))
 			if err == nil {
 				break
@@ -274,8 +269,7 @@ func TestMigrateTogether(t *testing.T) {
 		for range 4 {
 			db := s.again(t)
 			migrations.Go(func() {
-				table := jobs()
-				table.Dialect, table.Instants = s.dialect, s.instants
+				table := s.jobs()
 				assert.NoError(t, table.Migrate(t.Context(), db, retrytable.Migration[int64]{
 					Tell: func([]string) error { tells.Add(1); return nil },
 				}))
@@ -287,10 +281,8 @@ func TestMigrateTogether(t *testing.T) {
 		} else {
 			assert.Equal(t, int32(1), tells.Load())
 		}
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
-		left := testkit.Must(table.Missing(t.Context(), s.db))(t)
-		assert.Empty(t, left)
+		table := s.jobs()
+		assert.Empty(t, testkit.Must(table.Missing(t.Context(), s.db))(t))
 	})
 }
 
@@ -311,8 +303,7 @@ func TestMigrateWaits(t *testing.T) {
 		s.live(t, "", 1)
 		tx := testkit.Must(s.again(t).BeginTx(t.Context(), nil))(t)
 		assert.Len(t, query(t, tx, "SELECT id FROM jobs"), 1)
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		done := make(chan error)
 		begun := make(chan struct{})
 		db := s.again(t)
@@ -346,8 +337,7 @@ func TestMigratePartitioned(t *testing.T) {
 			run(t, s.db, "CREATE TABLE jobs_0 PARTITION OF jobs FOR VALUES WITH (MODULUS 1, REMAINDER 0)")
 		}
 		run(t, s.db, "INSERT INTO jobs (id) VALUES (1)")
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{}))
 		require.NoError(t, table.Check(t.Context(), s.db))
 		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{}))
@@ -362,8 +352,7 @@ func TestMigrateLeavesTheConnection(t *testing.T) {
 		s.db.SetMaxOpenConns(1)
 		setting := func() any { return query(t, s.db, "SELECT @@SESSION.lock_wait_timeout")[0][0] }
 		before := setting()
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		var all told
 		require.NoError(t, table.Migrate(t.Context(), s.db, retrytable.Migration[int64]{Tell: all.tell}))
 		require.Len(t, all.statements, 1, "the table is copied once")
@@ -377,8 +366,7 @@ func TestMigrateProbesElsewhere(t *testing.T) {
 	t.Parallel()
 	forEach(t, of(databases, retrytable.PostgreSQL), func(t *testing.T, s *store) {
 		s.live(t, "", 1)
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		before, other := s.catalog(t), s.again(t)
 		inTx := func(ctx context.Context, _ *sql.Tx, _ *retrytable.Outcome[int64]) error {
 			return other.QueryRowContext(ctx, "SELECT FROM jobs").Err()

@@ -13,20 +13,18 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
 // missing runs what a table lacks, until it lacks nothing, and returns what was run first.
 func missing(t *testing.T, s *store, table *retrytable.Table[int64]) []string {
 	t.Helper()
-	statements, err := table.Missing(t.Context(), s.db)
-	require.NoError(t, err)
+	statements := testkit.Must(table.Missing(t.Context(), s.db))(t)
 	for _, statement := range statements {
 		run(t, s.db, statement)
 	}
-	left, err := table.Missing(t.Context(), s.db)
-	require.NoError(t, err)
-	assert.Empty(t, left)
+	assert.Empty(t, testkit.Must(table.Missing(t.Context(), s.db))(t))
 	return statements
 }
 
@@ -36,8 +34,8 @@ func TestMissing(t *testing.T) {
 	t.Parallel()
 	forEach(t, kinds, func(t *testing.T, s *store) {
 		for _, orderBy := range []string{"", "id"} {
-			table := jobs()
-			table.Dialect, table.Instants, table.OrderBy = s.dialect, s.instants, orderBy
+			table := s.jobs()
+			table.OrderBy = orderBy
 			run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, STATUS "+s.text()+" NOT NULL DEFAULT 'ready', polls integer)")
 			run(t, s.db, "INSERT INTO jobs (id) VALUES (1), (2)")
 			if s.dialect == retrytable.PostgreSQL {
@@ -59,9 +57,7 @@ func TestMissing(t *testing.T) {
 // An index alone may be missing. In PostgreSQL, one that could not be made stays behind.
 func TestMissingIndex(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 2)
+	forEachTable(t, databases, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		switch s.dialect {
 		case retrytable.MySQL:
 			run(t, s.db, "ALTER TABLE jobs DROP INDEX sweep_3aab1c53")
@@ -102,9 +98,7 @@ func TestMissingPartitioned(t *testing.T) {
 	run(t, s.db, "CREATE INDEX jobs_sweep ON ONLY jobs (lease_until)") // which is not valid
 	assert.Contains(t, missing(t, s, table), "DROP INDEX IF EXISTS jobs_sweep")
 	w, _ := patient(s, table, 10)
-	claimed, err := w.Once(t.Context())
-	require.NoError(t, err)
-	assert.Equal(t, 10, claimed)
+	assert.Equal(t, 10, testkit.Must(w.Once(t.Context()))(t))
 	assert.Equal(t, [][]any{{int64(10)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
 }
 
@@ -120,8 +114,8 @@ func TestMissingWords(t *testing.T) {
 		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status "+status+")")
 		run(t, s.db, "INSERT INTO jobs (id) VALUES (1)")
 		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (2, 'ready')")
-		table := jobs()
-		table.Dialect, table.Instants, table.Statuses.Done = s.dialect, s.instants, []string{"it's done"}
+		table := s.jobs()
+		table.Statuses.Done = []string{"it's done"}
 		err := table.Check(t.Context(), s.db)
 		add := `ALTER TYPE "Word" ADD VALUE IF NOT EXISTS 'waiting'; ALTER TYPE "Word" ADD VALUE IF NOT EXISTS 'dead'`
 		if s.dialect == retrytable.MySQL {
@@ -146,8 +140,7 @@ func TestMissingWords(t *testing.T) {
 func TestMissingDue(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		table.Statuses.Waiting, table.Statuses.Dead = "error", "error"
 		run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, status "+s.text()+")")
 		run(t, s.db, "INSERT INTO jobs (id, status) VALUES (1, 'error'), (2, 'ready')")
@@ -184,8 +177,7 @@ func TestMissingTimeZone(t *testing.T) {
 func TestMissingRefuses(t *testing.T) {
 	t.Parallel()
 	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		table.Dialect, table.Instants = s.dialect, s.instants
+		table := s.jobs()
 		statements, err := table.Missing(t.Context(), s.db)
 		require.ErrorIs(t, err, retrytable.ErrTable)
 		assert.ErrorContains(t, err, "there is no such table")
@@ -317,9 +309,7 @@ func (k kind) raise() string {
 // What the program writes may be refused too, and a constraint that is deferred does not hide.
 func TestProbeOfTheProgram(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		deferred := " DEFERRABLE INITIALLY DEFERRED"
 		if s.dialect != retrytable.PostgreSQL {
 			deferred = ""
@@ -378,9 +368,7 @@ func TestProbeInserts(t *testing.T) {
 // A failure of the database is not taken for a fault of the table.
 func TestProbeFails(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &retrytable.Worker[int64]{InTx: func(context.Context, *sql.Tx, *retrytable.Outcome[int64]) error {
 			cancel()

@@ -103,8 +103,7 @@ func TestWorkerServerAway(t *testing.T) {
 					},
 				}
 				began := time.Now()
-				n := testkit.Must(w.Once(t.Context()))(t)
-				assert.Equal(t, 1, n)
+				assert.Equal(t, 1, testkit.Must(w.Once(t.Context()))(t))
 				assert.Greater(t, time.Since(began), 1500*time.Millisecond, "the server was away")
 				assert.Equal(t, 1, runs)
 				got := s.record(t, s.db, 1)
@@ -126,23 +125,15 @@ func TestPgBouncer(t *testing.T) {
 	s.create(t, table, 100)
 	u := testkit.Must(url.Parse(s.dsn))(t)
 	db := openDB(t, "pgx", pgDSN(t, testkit.PgBouncer(t, u).String(), "default_query_exec_mode", "exec"))
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	w := &retrytable.Worker[int64]{
+	attended(t, &retrytable.Worker[int64]{
 		Table: table, DB: db, Concurrency: 5, Poll: 10 * time.Millisecond, Policy: &retry.Policy{MaxAttempts: 1},
 		Work: func(ctx context.Context, _ *retrytable.Job[int64]) error {
 			_, err := db.ExecContext(ctx, "SELECT $1::int", 1)
 			return err
 		},
 		OnError: func(_ context.Context, err error) { assert.NoError(t, err) },
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		_ = w.Run(ctx)
-	}()
+	})
 	s.awaitDone(t, 100)
-	stop()
-	<-ended
 }
 
 // refusal is what a trigger does to a row, in the SQL of a database.

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/retrytable/tablepage"
@@ -45,9 +46,7 @@ func ask(t testing.TB, page http.Handler, method, query string, form url.Values,
 	w := httptest.NewRecorder()
 	page.ServeHTTP(w, r)
 	answer := w.Result()
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	return answer, string(body)
+	return answer, string(testkit.Must(io.ReadAll(answer.Body))(t))
 }
 
 // A person sees the jobs, and changes them.
@@ -188,9 +187,7 @@ func TestPageInOutage(t *testing.T) {
 		assert.Equal(t, "5", answer.Header.Get("Retry-After"))
 		_, since, found := strings.Cut(body, "since ")
 		require.True(t, found)
-		at, err := time.Parse("2006-01-02 15:04:05 MST", since[:23])
-		require.NoError(t, err)
-		near(t, at, 0)
+		near(t, testkit.Must(time.Parse("2006-01-02 15:04:05 MST", since[:23]))(t), 0)
 		answer, again := ask(t, page, "GET", "?table=jobs", nil)
 		assert.Equal(t, http.StatusServiceUnavailable, answer.StatusCode)
 		assert.Contains(t, again, "since "+since[:23])
@@ -246,8 +243,7 @@ func TestLooks(t *testing.T) {
 		run(t, s.db, "UPDATE jobs SET status = 'done', due_at = NULL WHERE id = 7")
 		run(t, s.db, "UPDATE jobs SET status = 'paused', due_at = NULL WHERE id = 8")
 
-		counts, err := table.Counts(ctx, s.db, 0)
-		require.NoError(t, err)
+		counts := testkit.Must(table.Counts(ctx, s.db, 0))(t)
 		assert.Equal(t, []retrytable.Count{
 			{Status: retrytable.Ready, Word: "ready", Kind: "mail", N: 1},
 			{Status: retrytable.Waiting, Word: "waiting", Kind: "mail", N: 1},
@@ -259,8 +255,7 @@ func TestLooks(t *testing.T) {
 		near(t, counts.Oldest, -time.Hour)
 		near(t, counts.Next, time.Hour)
 		assert.InDelta(t, time.Hour, counts.Lag(), float64(10*time.Second))
-		counts, err = table.Counts(ctx, s.db, 3)
-		require.NoError(t, err)
+		counts = testkit.Must(table.Counts(ctx, s.db, 3))(t)
 		n, more := counts.Of(retrytable.Dead)
 		assert.Equal(t, 4, n, "one more than 3 is seen")
 		assert.True(t, more)
@@ -278,16 +273,14 @@ func TestLooks(t *testing.T) {
 		assert.EqualValues(t, 4, groups[0].Example.ID)
 		near(t, groups[0].Example.Ended, 0)
 		near(t, groups[0].Example.First, 0)
-		page, err := table.List(ctx, s.db, retrytable.Jobs[int64]{Error: groups[0].Error, Category: "net", Status: retrytable.Dead})
-		require.NoError(t, err)
+		page := testkit.Must(table.List(ctx, s.db, retrytable.Jobs[int64]{Error: groups[0].Error, Category: "net", Status: retrytable.Dead}))(t)
 		assert.Len(t, page.Jobs, 3, "a group is a filter")
 
 		var ids []int64
 		for _, status := range []retrytable.Status{0, retrytable.Dead, retrytable.Ready | retrytable.Waiting, retrytable.Running} {
 			jobs := retrytable.Jobs[int64]{Status: status, Limit: 3}
 			for {
-				page, err := table.List(ctx, s.db, jobs)
-				require.NoError(t, err)
+				page := testkit.Must(table.List(ctx, s.db, jobs))(t)
 				assert.False(t, page.Partial)
 				for _, r := range page.Jobs {
 					ids = append(ids, r.ID)
@@ -372,27 +365,22 @@ func TestPlansOfLooks(t *testing.T) {
 					t.Log(plan)
 				}
 			}
-			_, err := table.Counts(ctx, spied, 100)
-			require.NoError(t, err)
+			testkit.Must(table.Counts(ctx, spied, 100))(t)
 			assertPlan("Counts", "jobs_claim", "jobs_sweep", "jobs_dead")
-			_, _, err = table.Failures(ctx, spied, retrytable.Jobs[int64]{Error: "*x*"})
+			_, _, err := table.Failures(ctx, spied, retrytable.Jobs[int64]{Error: "*x*"})
 			require.NoError(t, err)
 			assertPlan("Failures", "jobs_dead")
 			one := int64(500)
-			_, err = table.List(ctx, spied, retrytable.Jobs[int64]{Status: retrytable.Dead, After: &one})
-			require.NoError(t, err)
+			testkit.Must(table.List(ctx, spied, retrytable.Jobs[int64]{Status: retrytable.Dead, After: &one}))(t)
 			assertPlan("List dead", "jobs_dead")
-			_, err = table.List(ctx, spied, retrytable.Jobs[int64]{Status: retrytable.Running, After: &one})
-			require.NoError(t, err)
+			testkit.Must(table.List(ctx, spied, retrytable.Jobs[int64]{Status: retrytable.Running, After: &one}))(t)
 			assertPlan("List running", "jobs_sweep")
-			_, err = table.List(ctx, spied, retrytable.Jobs[int64]{After: &one})
-			require.NoError(t, err)
+			testkit.Must(table.List(ctx, spied, retrytable.Jobs[int64]{After: &one}))(t)
 			assertPlan("List")
 			_, _, err = table.Find(ctx, spied, 7)
 			require.NoError(t, err)
 			assertPlan("Find")
-			_, err = table.TryAgain(ctx, spied, retrytable.Jobs[int64]{Error: "*x*"}, retrytable.Again{})
-			require.NoError(t, err)
+			testkit.Must(table.TryAgain(ctx, spied, retrytable.Jobs[int64]{Error: "*x*"}, retrytable.Again{}))(t)
 			assertPlan("TryAgain", "jobs_dead")
 			run(t, s.db, "DROP TABLE jobs")
 		}
@@ -407,8 +395,7 @@ func TestPagesOfLists(t *testing.T) {
 		s.create(t, table, 0)
 		ids := func(jobs retrytable.Jobs[int64]) (all []int64) {
 			for range 10 {
-				page, err := table.List(ctx, s.db, jobs)
-				require.NoError(t, err)
+				page := testkit.Must(table.List(ctx, s.db, jobs))(t)
 				for _, r := range page.Jobs {
 					all = append(all, r.ID)
 				}
@@ -441,8 +428,7 @@ func TestPagesOfLists(t *testing.T) {
 		run(t, s.db, "INSERT INTO jobs (id, status, due_at) VALUES (4, 'waiting', $1)", s.instant(time.Now()))
 		assert.Equal(t, []int64{4, 2, 1}, ids(retrytable.Jobs[int64]{Status: retrytable.Ready | retrytable.Waiting}))
 		assert.Equal(t, []int64{4, 2}, ids(retrytable.Jobs[int64]{Status: retrytable.Waiting}))
-		counts, err := table.Counts(ctx, s.db, 3)
-		require.NoError(t, err)
+		counts := testkit.Must(table.Counts(ctx, s.db, 3))(t)
 		n, more := counts.Of(retrytable.Waiting)
 		assert.Equal(t, 2, n, "one of which no index has")
 		assert.True(t, more)
@@ -456,12 +442,10 @@ func TestPartialPages(t *testing.T) {
 		table := jobsOfTenants()
 		s.createAnew(t, table)
 		s.insertMany(t, 1, 5100, "mail", "acme")
-		page, err := table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 10})
-		require.NoError(t, err)
+		page := testkit.Must(table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 10}))(t)
 		assert.True(t, page.Partial)
 		assert.NotNil(t, page.Next)
-		page, err = table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 5000})
-		require.NoError(t, err)
+		page = testkit.Must(table.List(t.Context(), s.db, retrytable.Jobs[int64]{Status: retrytable.Ready, Limit: 5000}))(t)
 		assert.Len(t, page.Jobs, 5000)
 		assert.True(t, page.Partial)
 		assert.Nil(t, page.Next)

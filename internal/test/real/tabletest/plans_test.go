@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
@@ -156,17 +157,15 @@ func testPlans(t *testing.T, s *store, orderBy string, waiting int, analyze bool
 	}
 	spied := &spy{DB: s.db, dialect: s.dialect}
 	for _, n := range []int{1, 10} { // SQLite sorts more readily for one row
-		rows, err := table.Claim(ctx, spied, n)
-		require.NoError(t, err)
+		rows := testkit.Must(table.Claim(ctx, spied, n))(t)
 		require.Len(t, rows, n)
 		assertPlan(t, spied, "claim")
 
-		_, err = table.Sweep(ctx, spied, n)
+		_, err := table.Sweep(ctx, spied, n)
 		require.NoError(t, err)
 		assertPlan(t, spied, "sweep")
 		if orderBy != "" {
-			_, err = table.Promote(ctx, spied, n)
-			require.NoError(t, err)
+			testkit.Must(table.Promote(ctx, spied, n))(t)
 			assertPlan(t, spied, "promote")
 		}
 
@@ -185,12 +184,9 @@ func TestReads(t *testing.T) {
 			for _, total := range []int{500, 20_000} {
 				table := &retrytable.Table[int64]{Name: "jobs", OrderBy: orderBy}
 				s.fill(t, table, total, 90)
-				conn, err := s.db.Conn(t.Context())
-				require.NoError(t, err)
+				conn := testkit.Must(s.db.Conn(t.Context()))(t)
 				before := handlerReads(t, conn)
-				rows, err := table.Claim(t.Context(), conn, 10)
-				require.NoError(t, err)
-				require.Len(t, rows, 10)
+				require.Len(t, testkit.Must(table.Claim(t.Context(), conn, 10))(t), 10)
 				reads = append(reads, handlerReads(t, conn)-before)
 				require.NoError(t, conn.Close())
 				run(t, s.db, "DROP TABLE jobs")
@@ -205,8 +201,7 @@ func TestReads(t *testing.T) {
 func handlerReads(t *testing.T, conn *sql.Conn) (sum int) {
 	t.Helper()
 	for _, row := range query(t, conn, "SHOW SESSION STATUS LIKE 'Handler_read%'") {
-		n, err := strconv.Atoi(row[1].(string))
-		require.NoError(t, err)
+		n := testkit.Must(strconv.Atoi(row[1].(string)))(t)
 		sum += n
 	}
 	return sum
@@ -221,9 +216,7 @@ func TestGenericPlan(t *testing.T) {
 			s.fill(t, table, 20_000, 0)
 			s.analyze(t)
 			generic := &genericPlans{DB: openDB(t, s.driver, pgDSN(t, s.dsn, "plan_cache_mode", "force_generic_plan"))}
-			rows, err := table.Claim(t.Context(), generic, 1, 7)
-			require.NoError(t, err)
-			require.Len(t, rows, 1)
+			require.Len(t, testkit.Must(table.Claim(t.Context(), generic, 1, 7))(t), 1)
 			assert.Contains(t, generic.plan, "jobs_claim")
 			assert.NotContains(t, generic.plan, "Sort")
 			assert.NotContains(t, generic.plan, "Seq Scan")
@@ -345,8 +338,7 @@ func TestOrderUnderOverload(t *testing.T) {
 func claimed(t *testing.T, s *store, table *retrytable.Table[int64], n int) (ids []int64) {
 	t.Helper()
 	for range n {
-		rows, err := table.Claim(t.Context(), s.db, 1)
-		require.NoError(t, err)
+		rows := testkit.Must(table.Claim(t.Context(), s.db, 1))(t)
 		for _, row := range rows {
 			ids = append(ids, row.ID)
 		}
@@ -357,9 +349,7 @@ func claimed(t *testing.T, s *store, table *retrytable.Table[int64], n int) (ids
 // Without an order, what has been due for longest goes first, new or not.
 func TestOrderOfDueTimes(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 6)
+	forEachTable(t, databases, 6, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for id, since := range map[int64]time.Duration{
 			1: 10 * time.Minute, 2: 30 * time.Minute, 3: 20 * time.Minute, 4: 40 * time.Minute, 5: -time.Minute,
 		} {

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
@@ -62,9 +61,7 @@ func TestPrompts(t *testing.T) {
 		run(t, s.db, "UPDATE prompts SET prompt = 'unpaid' WHERE id = 7")
 		m := &model{Window: testkit.Window{Limit: 40, Length: 10 * time.Second}}
 		s.Worker = answering(s.db, &http.Client{Transport: m}, "http://model.example")
-		stop := s.start(t)
-		time.Sleep(2 * time.Minute)
-		require.ErrorIs(t, stop(), errStop)
+		s.runFor(t, 2*time.Minute)
 		assert.Equal(t, [][]any{{int64(n - 1)}}, query(t, s.db, "SELECT count(*) FROM prompts WHERE status = 'done' AND answer = 'answer to ' || prompt"))
 		assert.Equal(t, [][]any{{"dead", int64(1)}}, query(t, s.db, "SELECT status, attempts FROM prompts WHERE id = 7"))
 		_, refused := m.Answers()

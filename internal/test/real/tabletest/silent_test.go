@@ -351,29 +351,14 @@ func TestDemoted(t *testing.T) {
 		db := sql.OpenDB(a)
 		t.Cleanup(func() { assert.NoError(t, db.Close()) })
 		const many = 4
-		db.SetMaxIdleConns(many)
-		var conns []*sql.Conn
-		for range many {
-			conn := testkit.Must(db.Conn(t.Context()))(t)
-			conns = append(conns, conn)
-		}
-		for _, conn := range conns {
-			require.NoError(t, conn.Close())
-		}
+		warm(t, db, many)
 		a.dsn.Store(&s.dsn)
 
 		done := make(chan int64, 1)
-		w := &retrytable.Worker[int64]{
+		attended(t, &retrytable.Worker[int64]{
 			Table: table, DB: db, Poll: 10 * time.Millisecond, OnError: func(context.Context, error) {},
-			Work:  func(context.Context, *retrytable.Job[int64]) error { return nil },
-			After: func(_ context.Context, o *retrytable.Outcome[int64]) { done <- o.Job.ID },
-		}
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			_ = w.Run(ctx)
-		}()
+			Work: succeeds, After: func(_ context.Context, o *retrytable.Outcome[int64]) { done <- o.Job.ID },
+		})
 		require.Eventually(t, func() bool { return a.opened.Load() > many }, 30*time.Second, time.Millisecond)
 		run(t, s.db, "INSERT INTO jobs (id) VALUES (7)")
 		select {
@@ -382,7 +367,5 @@ func TestDemoted(t *testing.T) {
 		case <-time.After(30 * time.Second):
 			assert.Fail(t, "the Worker stays at the old server")
 		}
-		stop()
-		<-ended
 	})
 }

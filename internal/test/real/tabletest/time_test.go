@@ -23,9 +23,7 @@ import (
 // do.
 func TestWorkerClockOff(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		var delays []time.Duration
 		for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
 			run(t, s.db, "UPDATE jobs SET status = 'ready', attempts = 0, due_at = NULL, first_at = NULL")
@@ -46,9 +44,7 @@ func TestWorkerClockOff(t *testing.T) {
 // The time limit of a job is measured by the clock of the database alone.
 func TestElapsedByDatabaseClock(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		p := &retry.Policy{
 			MaxElapsed: 30 * time.Minute, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter,
 			Clock: retrytest.NewClock(time.Now().Add(time.Hour)),
@@ -84,9 +80,8 @@ func (s *store) in(t *testing.T, zone, hours string) *sql.DB {
 // Sessions in different zones mean the same instants.
 func TestSessionZones(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(kinds, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
-		table, ctx := jobs(), t.Context()
-		s.create(t, table, 1)
+	forEachTable(t, of(kinds, retrytable.PostgreSQL, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		east := s.in(t, "Pacific/Tongatapu", "+13:00")
 		west := s.in(t, "Pacific/Pago_Pago", "-11:00")
 		for _, from := range []retrytable.DB{east, west} {
@@ -120,9 +115,7 @@ func TestSessionZones(t *testing.T) {
 // statement.
 func TestDelayInLongTransaction(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		tx := s.begin(t.Context(), t)
 		row := one(t, tx, table)
 		sleep := "SELECT pg_sleep(0.2)"
@@ -140,9 +133,7 @@ func TestDelayInLongTransaction(t *testing.T) {
 // Nothing is early, whatever the columns cut off.
 func TestNeverEarly(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for i := range 20 {
 			row := one(t, s.db, table)
 			delay := 100*time.Millisecond + time.Duration(i)*37*time.Microsecond + 1
@@ -164,9 +155,7 @@ func TestNeverEarly(t *testing.T) {
 // The longest delays there are fit.
 func TestLongestDelay(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		row := one(t, s.db, table)
 		longest := time.Duration(1<<63 - 1)
 		require.NoError(t, table.Extend(t.Context(), s.db, row.Lease, longest))
@@ -180,9 +169,7 @@ func TestLongestDelay(t *testing.T) {
 // The instants of the program's own statements are those of the table.
 func TestInstants(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 2)
+	forEachTable(t, kinds, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		run(t, s.db, "UPDATE jobs SET due_at = "+s.instants.Now(s.dialect)+" WHERE id = 1")
 		at := time.Now().Add(time.Hour)
 		run(t, s.db, "UPDATE jobs SET due_at = $1 WHERE id = 2", retrytable.Instant{Time: at, As: s.instants})
@@ -225,8 +212,7 @@ func TestStoppedClock(t *testing.T) {
 		require.Len(t, swept, 1)
 		require.NoError(t, table.Fail(t.Context(), db, swept[0].Lease, next(swept[0], errWork)))
 		clock.Set(at.Add(time.Hour))
-		rows := testkit.Must(table.Claim(t.Context(), db, 1))(t)
-		assert.Empty(t, rows)
+		assert.Empty(t, testkit.Must(table.Claim(t.Context(), db, 1))(t))
 		clock.Set(at.Add(time.Hour + time.Minute))
 		assert.Equal(t, 1, one(t, db, table).State.Failures)
 	})

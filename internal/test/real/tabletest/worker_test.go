@@ -82,6 +82,14 @@ func (s *shop) start(t *testing.T) (stop func() error) {
 	}
 }
 
+// runFor runs the worker for a while.
+func (s *shop) runFor(t *testing.T, d time.Duration) {
+	t.Helper()
+	stop := s.start(t)
+	time.Sleep(d)
+	require.Equal(t, errStop, stop())
+}
+
 var errStop = errors.New("told to stop")
 
 func (s *shop) of(t *testing.T, id int64) record {
@@ -147,9 +155,7 @@ func TestWorkerStoresUntilTheLeaseEnds(t *testing.T) {
 				}
 				return nil
 			}
-			stop := s.start(t)
-			time.Sleep(12 * time.Minute)
-			require.Equal(t, errStop, stop())
+			s.runFor(t, 12*time.Minute)
 			assert.Equal(t, "done", s.of(t, 1).status)
 			assert.Equal(t, "effect", s.of(t, 1).note)
 			if name == "short" {
@@ -235,9 +241,7 @@ func TestWorkerSweeps(t *testing.T) {
 			assert.Equal(t, 2, job.Attempt())
 			return nil
 		}
-		stop := s.start(t)
-		time.Sleep(3 * time.Minute)
-		require.Equal(t, errStop, stop())
+		s.runFor(t, 3*time.Minute)
 		assert.Equal(t, record{status: "done", attempts: 2, fence: 3}, s.of(t, 1))
 		events := s.events.Events()
 		require.Len(t, events, 2)
@@ -398,9 +402,7 @@ func TestWorkerConcurrency(t *testing.T) {
 			running--
 			return nil
 		}
-		stop := s.start(t)
-		time.Sleep(31 * time.Second)
-		require.Equal(t, errStop, stop())
+		s.runFor(t, 31*time.Second)
 		assert.Equal(t, 4, most)
 		assert.Equal(t, [][]any{{int64(10)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'"))
 	})
