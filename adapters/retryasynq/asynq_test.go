@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retryasynq"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -33,10 +34,7 @@ func (quiet) Printf(context.Context, string, ...any) {}
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, &enginetest.Engine{
-		Open: func(t testing.TB) enginetest.Queue {
-			t.Helper()
-			return open(t)
-		},
+		Open: enginekit.Opens(open),
 		Unit: time.Second, Grain: 5 * time.Second, Recovery: 10 * time.Second, Repeat: repeat, InPlace: true,
 		OpenTwo: openTwo,
 		Cannot: map[string]enginetest.Instead{

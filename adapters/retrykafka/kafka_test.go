@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -298,42 +299,14 @@ func (q *queue) fetch(ctx context.Context) error {
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
-	w := &workers{t: q.t, cable: cmp.Or(q.cable, &enginetest.Cable{}), over: make(chan struct{})}
+	cable := cmp.Or(q.cable, &enginetest.Cable{})
 	retries := &retrykafka.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, Parallel: q.parallel, OnError: q.told, Options: []kgo.Opt{
 			kgo.SeedBrokers(q.address), kgo.ConsumerGroup("workers"), kgo.ConsumeTopics(q.topics...),
-			kgo.Dialer(w.cable.DialContext), kgo.InstanceID(q.instance),
+			kgo.Dialer(cable.DialContext), kgo.InstanceID(q.instance),
 		},
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	w.cancel = cancel
-	go func() {
-		defer close(w.over)
-		w.err = retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return handle(ctx, string(r.Value)) })
-	}()
-	return w, nil
-}
-
-type workers struct {
-	t      testing.TB
-	cable  *enginetest.Cable
-	cancel context.CancelFunc
-	over   chan struct{}
-	err    error
-	killed bool
-}
-
-func (w *workers) Stop(context.Context) error {
-	w.cancel()
-	<-w.over
-	if w.killed {
-		return nil
-	}
-	return w.err
-}
-
-func (w *workers) Kill() error {
-	w.killed = true
-	w.cable.Cut()
-	return nil
+	return enginekit.Work(cable, false, func(ctx context.Context) error {
+		return retries.Run(ctx, func(ctx context.Context, r *kgo.Record) error { return handle(ctx, string(r.Value)) })
+	}), nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retryriver"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -29,10 +30,7 @@ import (
 func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, &enginetest.Engine{
-		Open: func(t testing.TB) enginetest.Queue {
-			t.Helper()
-			return open(t)
-		}, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
+		Open: enginekit.Opens(open), Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 		OpenTwo: openTwo,
 		Cannot: map[string]enginetest.Instead{
 			"context ignored for ever": {Why: "River rescues a job after RescueStuckJobsAfter", Endless: true},

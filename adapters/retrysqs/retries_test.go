@@ -364,31 +364,17 @@ func TestOvertaken(t *testing.T) {
 	q, events := openIdle(t, ""), &retrytest.Recorder{}
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events.Observer()}
-	begun, other := make(chan struct{}), make(chan struct{})
-	var repeated atomic.Bool
-	patient := func() *retrysqs.Retries {
+	patient := func(fn func() error) *enginekit.Run {
 		r := retriesOf(q, p)
 		r.Visibility = 4 * time.Second
-		return r
+		return start(t, r, func(_ context.Context, msg types.Message) error {
+			q.mu.Lock()
+			q.receipts["a"] = *msg.ReceiptHandle
+			q.mu.Unlock()
+			return fn()
+		})
 	}
-	first := start(t, patient(), func(_ context.Context, msg types.Message) error {
-		q.mu.Lock()
-		q.receipts["a"] = *msg.ReceiptHandle
-		q.mu.Unlock()
-		close(begun)
-		<-other
-		return assert.AnError
-	})
-	<-begun
-	second := start(t, patient(), func(context.Context, types.Message) error {
-		assert.True(t, repeated.Load(), "the message was taken from a worker that lives")
-		close(other)
-		require.ErrorContains(t, first.Fault(), "MessageNotInflight")
-		return assert.AnError
-	})
-	time.Sleep(5 * time.Second)
-	repeated.Store(true)
-	require.NoError(t, q.repeat(t.Context(), "a"))
+	first, second := enginekit.Overtaken(t, 5*time.Second, patient, func() error { return q.repeat(t.Context(), "a") }, "MessageNotInflight")
 	assert.Contains(t, reason(q.letter(t)), "failed after 2 attempts")
 	first.Stop()
 	second.Stop()

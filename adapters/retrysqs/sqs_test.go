@@ -387,12 +387,11 @@ func (d *deletes) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
+	cable := cmp.Or(q.cable, &enginetest.Cable{})
 	client := q.shared
 	if client == nil {
 		client = clientOf(proxy(q.t, q), awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-			t.DialContext = w.cable.DialContext
+			t.DialContext = cable.DialContext
 		}))
 	}
 	retries := &retrysqs.Retries{
@@ -421,33 +420,7 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 		}
 		return err
 	}
-	go func() {
-		err := retries.Run(ctx, fn)
-		for err != nil && (q.cable != nil || q.shared != nil) && ctx.Err() == nil { // whoever runs it starts it again
-			time.Sleep(50 * time.Millisecond)
-			err = retries.Run(ctx, fn)
-		}
-		w.over <- err
-	}()
-	return w, nil
-}
-
-type workers struct {
-	cable  *enginetest.Cable
-	cancel context.CancelFunc
-	over   chan error
-}
-
-func (w *workers) Stop(context.Context) error {
-	w.cancel()
-	err := <-w.over
-	w.over <- nil
-	return err
-}
-
-func (w *workers) Kill() error {
-	w.cable.Cut()
-	return nil
+	return enginekit.Work(cable, q.cable != nil || q.shared != nil, func(ctx context.Context) error { return retries.Run(ctx, fn) }), nil
 }
 
 // name returns the name of the queue without its suffix.

@@ -242,26 +242,11 @@ func TestOvertaken(t *testing.T) {
 	q, events := open(t), &retrytest.Recorder{}
 	q.ids["a"] = q.add(t, "job", "a")
 	p := &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(time.Hour), Observer: events.Observer()}
-	begun, repeated, other := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	first := start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error {
-		close(begun)
-		<-other
-		return assert.AnError
-	})
-	<-begun
-	second := start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error {
-		select {
-		case <-repeated:
-		default:
-			assert.Fail(t, "the message was taken from a worker that lives")
-		}
-		close(other)
-		require.ErrorContains(t, first.Fault(), "another delivery of the message has gone on")
-		return assert.AnError
-	})
-	time.Sleep(2500 * time.Millisecond)
-	close(repeated)
-	require.NoError(t, q.repeat(t.Context(), "a"))
+	worker := func(fn func() error) *enginekit.Run {
+		return start(t, retriesOf(q, p), func(context.Context, redis.XMessage) error { return fn() })
+	}
+	first, second := enginekit.Overtaken(t, 2500*time.Millisecond, worker, func() error { return q.repeat(t.Context(), "a") },
+		"another delivery of the message has gone on")
 	assert.Contains(t, q.dead(t).Values["retry-error"], "failed after 2 attempts")
 	first.Stop()
 	second.Stop()

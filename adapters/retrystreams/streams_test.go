@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrystreams"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -24,10 +25,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	enginetest.Run(t, &enginetest.Engine{
 		Grain: 5 * time.Second, Recovery: 10 * time.Second,
-		Open: func(t testing.TB) enginetest.Queue {
-			t.Helper()
-			return open(t)
-		},
+		Open: enginekit.Opens(open),
 		Repeat: func(ctx context.Context, q enginetest.Queue, job string) error {
 			return q.(*queue).repeat(ctx, job) //nolint:forcetypeassert // see Open
 		},
@@ -231,11 +229,11 @@ func (q *queue) repeat(ctx context.Context, job string) error {
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {
-	ctx, cancel := context.WithCancel(context.Background())
-	w := &workers{cable: cmp.Or(q.cable, &enginetest.Cable{}), cancel: cancel, over: make(chan error, 1)}
+	cable := cmp.Or(q.cable, &enginetest.Cable{})
 	client := q.shared
 	if client == nil {
-		client = connect(q.t, w.cable)
+		client = connect(q.t, cable)
+		q.t.Cleanup(func() { _ = client.Close() })
 	}
 	retries := &retrystreams.Retries{
 		Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client, Stream: q.name, Group: "workers", Consumer: rand.Text(),
@@ -248,37 +246,8 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	if q.single {
 		retries.Concurrency = 1
 	}
-	go func() {
-		job := func(ctx context.Context, msg redis.XMessage) error {
-			return handle(ctx, msg.Values["job"].(string)) //nolint:forcetypeassert // see Submit
-		}
-		err := retries.Run(ctx, job)
-		for err != nil && ctx.Err() == nil { // whoever runs it starts it again
-			time.Sleep(50 * time.Millisecond)
-			err = retries.Run(ctx, job)
-		}
-		if client != q.shared {
-			_ = client.Close()
-		}
-		w.over <- err
-	}()
-	return w, nil
-}
-
-type workers struct {
-	cable  *enginetest.Cable
-	cancel context.CancelFunc
-	over   chan error
-}
-
-func (w *workers) Stop(context.Context) error {
-	w.cancel()
-	err := <-w.over
-	w.over <- nil
-	return err
-}
-
-func (w *workers) Kill() error {
-	w.cable.Cut()
-	return nil
+	job := func(ctx context.Context, msg redis.XMessage) error {
+		return handle(ctx, msg.Values["job"].(string)) //nolint:forcetypeassert // see Submit
+	}
+	return enginekit.Work(cable, true, func(ctx context.Context) error { return retries.Run(ctx, job) }), nil
 }

@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/seed-5ff3c98e/retry/adapters/retrytemporal"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -30,10 +31,7 @@ func TestConformance(t *testing.T) {
 	enginetest.Run(t, &enginetest.Engine{
 		Unit: 500 * time.Millisecond, Grain: 10 * time.Second, Recovery: 20 * time.Second, Repeat: repeat, InPlace: true,
 		Cannot: map[string]enginetest.Instead{"success not stored": storedLater},
-		Open: func(t testing.TB) enginetest.Queue {
-			t.Helper()
-			return open(t)
-		},
+		Open:   enginekit.Opens(open),
 		OpenTwo: func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
 			t.Helper()
 			q := open(t)

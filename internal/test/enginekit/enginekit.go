@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -208,4 +209,127 @@ func (r *Run) Stop() {
 	if err := <-r.Over; err != nil {
 		r.t.Fatal(err)
 	}
+}
+
+// Opens is the Open of an engine whose queues have a type of their own.
+func Opens[Q enginetest.Queue](open func(testing.TB) Q) func(testing.TB) enginetest.Queue {
+	return func(t testing.TB) enginetest.Queue {
+		t.Helper()
+		return open(t)
+	}
+}
+
+// Workers are Runs one after another, on a cable of their own.
+type Workers struct {
+	cable  *enginetest.Cable
+	cancel context.CancelFunc
+	over   chan error
+	killed atomic.Bool
+}
+
+// Work starts Workers. One that has ended is started again if again is true, as whoever runs it does,
+// until they are stopped.
+func Work(cable *enginetest.Cable, again bool, run func(context.Context) error) *Workers {
+	ctx, cancel := context.WithCancel(context.Background())
+	w := &Workers{cable: cable, cancel: cancel, over: make(chan error, 1)}
+	go func() {
+		err := run(ctx)
+		for err != nil && again && ctx.Err() == nil {
+			time.Sleep(50 * time.Millisecond)
+			err = run(ctx)
+		}
+		w.over <- err
+	}()
+	return w
+}
+
+// Stop implements [enginetest.Workers]. How those end that were killed does not matter.
+func (w *Workers) Stop(context.Context) error {
+	w.cancel()
+	err := <-w.over
+	w.over <- nil
+	if w.killed.Load() {
+		return nil
+	}
+	return err
+}
+
+// Kill implements [enginetest.Workers].
+func (w *Workers) Kill() error {
+	w.killed.Store(true)
+	w.cable.Cut()
+	return nil
+}
+
+// Returns checks that something is over in time, and on a busy machine a while later. It logs how
+// long that took from at on, which is set when it has begun.
+func Returns(t *testing.T, over <-chan struct{}, at *time.Time, most time.Duration) {
+	t.Helper()
+	select {
+	case <-over:
+		took := time.Since(*at)
+		t.Logf("returned after %v", took.Round(time.Millisecond))
+		if took > most+5*time.Second {
+			t.Errorf("returned after %v, and not %v", took, most)
+		}
+	case <-time.After(most + time.Minute):
+		t.Error("it has not returned")
+	}
+}
+
+// Deadline checks that a message whose attempts take too long ends after two of them, and that a
+// context that is canceled before an attempt costs none. next takes the message, and returns what
+// handles it under a policy that has two attempts, no waits, and an Observer of events.
+func Deadline(t *testing.T, events *retrytest.Recorder, next func() (handle func(context.Context, func(context.Context) error) error)) {
+	t.Helper()
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := next()(canceled, nil); err != nil {
+		t.Fatal(err)
+	}
+	for calls := 0; calls < 2; { // on a busy machine it may be too late before an attempt
+		handle := next()
+		late, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		err := handle(late, func(ctx context.Context) error {
+			calls++
+			<-ctx.Done()
+			return errors.New("boom")
+		})
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	events.Expect(t, "1: boom: retry in 0s", "2: gave up (attempts): boom")
+}
+
+// Overtaken checks that a message which runs for a while stays with its worker, and that a worker has
+// no say any more, and is told why, when repeat has had the engine give the message to another one.
+// start starts a worker that calls a function for the message. The second attempt is the last.
+func Overtaken(t *testing.T, while time.Duration, start func(fn func() error) *Run, repeat func() error, why string) (first, second *Run) {
+	t.Helper()
+	begun, other := make(chan struct{}), make(chan struct{})
+	var repeated atomic.Bool
+	first = start(func() error {
+		close(begun)
+		<-other
+		return errors.New("boom")
+	})
+	<-begun
+	second = start(func() error {
+		if !repeated.Load() {
+			t.Error("the message was taken from a worker that lives")
+		}
+		close(other)
+		if err := first.Fault(); !strings.Contains(err.Error(), why) {
+			t.Errorf("the first worker is told %q", err)
+		}
+		return errors.New("boom")
+	})
+	time.Sleep(while)
+	repeated.Store(true)
+	if err := repeat(); err != nil {
+		t.Fatal(err)
+	}
+	return first, second
 }
