@@ -205,13 +205,7 @@ func consumeOver(t *testing.T, q *queue, p *retry.Policy, cable *enginetest.Cabl
 // next takes the next message.
 func (c *consumer) next() amqp.Delivery {
 	c.t.Helper()
-	select {
-	case msg := <-c.in:
-		return msg
-	case <-time.After(30 * time.Second):
-		require.Fail(c.t, "the message does not come")
-		return amqp.Delivery{}
-	}
+	return testkit.Soon(c.t, c.in)
 }
 
 // handle has the next message end with err.

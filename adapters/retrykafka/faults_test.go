@@ -21,6 +21,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykafka"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // silence is a network that carries nothing any more once a request of a kind was sent.
@@ -153,26 +154,18 @@ func TestDeletedTopic(t *testing.T) {
 		succeeded <- string(r.Value)
 		return nil
 	})
-	next := func() string {
-		select {
-		case job := <-succeeded:
-			return job
-		case <-time.After(time.Minute):
-			return "nothing for a minute"
-		}
-	}
 	require.NoError(t, q.Submit(t.Context(), "kind-2", "waits"))
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-1"))
-	require.Equal(t, "job-1", next())
+	require.Equal(t, "job-1", testkit.Soon(t, succeeded))
 	<-failed
 	require.NoError(t, q.cluster.DeleteTopic("kind-2"))
 	require.Eventually(t, func() bool { return told("kind-2") != nil }, time.Minute, 10*time.Millisecond)
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
-	require.Equal(t, "job-2", next())
+	require.Equal(t, "job-2", testkit.Soon(t, succeeded))
 
 	require.NoError(t, q.cluster.CreateTopic("kind-2", 1, nil))
 	require.NoError(t, connect(t, q.cluster).ProduceSync(t.Context(), &kgo.Record{Topic: "kind-2", Value: []byte("new")}).FirstErr())
-	require.Equal(t, "new", next())
+	require.Equal(t, "new", testkit.Soon(t, succeeded))
 	assert.NoError(t, told("kind-1"))
 }
 

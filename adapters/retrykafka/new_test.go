@@ -305,12 +305,7 @@ func TestLogHasLostItsEnd(t *testing.T) {
 		return nil
 	})
 	for i := range int64(3) {
-		select {
-		case offset := <-seen:
-			assert.Equal(t, i, offset)
-		case <-time.After(30 * time.Second):
-			require.Fail(t, "the record does not come")
-		}
+		assert.Equal(t, i, testkit.Soon(t, seen))
 	}
 	require.Eventually(t, func() bool {
 		require.NoError(t, q.fetch(t.Context()))
@@ -376,23 +371,14 @@ func TestExpelled(t *testing.T) {
 		succeeded <- string(r.Value)
 		return nil
 	})
-	next := func(c <-chan string) string {
-		select {
-		case job := <-c:
-			return job
-		case <-time.After(time.Minute):
-			require.Fail(t, "the record does not come")
-			return ""
-		}
-	}
-	next(begun)
+	testkit.Soon(t, begun)
 	time.Sleep(time.Second) // the first heartbeat comes early
 	expel(t, q)
 	worker(time.Second, func(_ context.Context, r *kgo.Record) error {
 		succeeded <- string(r.Value)
 		return nil
 	})
-	assert.Equal(t, "job-1", next(succeeded))
+	assert.Equal(t, "job-1", testkit.Soon(t, succeeded))
 	committed := func() int64 {
 		require.NoError(t, q.fetch(t.Context()))
 		return q.committed["kind-1"][0].Offset
@@ -404,7 +390,7 @@ func TestExpelled(t *testing.T) {
 		time.Sleep(100 * time.Millisecond)
 	}
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "job-2"))
-	assert.Equal(t, "job-2", next(succeeded))
+	assert.Equal(t, "job-2", testkit.Soon(t, succeeded))
 }
 
 // A worker that knows that it has lost a partition writes no dead letter of it any more.

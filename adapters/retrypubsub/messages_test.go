@@ -65,13 +65,8 @@ func (q *queue) publish(data string, attributes map[string]string) {
 func firstError(t *testing.T, errs <-chan error) error {
 	t.Helper()
 	for {
-		select {
-		case err := <-errs:
-			if err != nil {
-				return err
-			}
-		case <-time.After(2 * time.Minute):
-			require.Fail(t, "there is no error")
+		if err := testkit.Soon(t, errs); err != nil {
+			return err
 		}
 	}
 }

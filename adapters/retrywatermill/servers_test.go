@@ -45,18 +45,6 @@ func consume(
 	return log
 }
 
-// next takes the next message.
-func next(t *testing.T, messages <-chan *message.Message) *message.Message {
-	t.Helper()
-	select {
-	case msg := <-messages:
-		return msg
-	case <-time.After(30 * time.Second):
-		require.Fail(t, "the message does not come")
-		return nil
-	}
-}
-
 func hasLogged(log *watermill.CaptureLoggerAdapter, part string) bool {
 	for _, m := range log.Captured()[watermill.ErrorLogLevel] {
 		if m.Err != nil && strings.Contains(m.Err.Error(), part) {
@@ -76,7 +64,7 @@ func TestLimitOfSize(t *testing.T) {
 	require.NoError(t, err)
 	dead := testkit.Must(subscriber.Subscribe(t.Context(), topics[1]))(t)
 	attempts := make(chan int, 100)
-	log := consume(t, &retrywatermill.Retries{
+	consume(t, &retrywatermill.Retries{
 		Publisher: publisher, Poison: topics[1], Policy: &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)},
 	}, topics[0], subscriber, func(msg *message.Message) error {
 		attempts <- len(msg.Payload)
@@ -85,12 +73,7 @@ func TestLimitOfSize(t *testing.T) {
 	const limit, headers, room = 1 << 20, 84, 500
 	near := bytes.Repeat([]byte{'x'}, limit-headers-room)
 	require.NoError(t, publisher.Publish(topics[0], message.NewMessage("some-id", near)))
-	var msg *message.Message
-	select {
-	case msg = <-dead:
-	case <-time.After(10 * time.Second):
-		t.Fatal(len(attempts), log.Captured()[watermill.ErrorLogLevel])
-	}
+	msg := testkit.Soon(t, dead)
 	msg.Ack()
 	assert.Len(t, msg.Payload, len(near))
 	assert.Contains(t, msg.Metadata.Get("reason_poisoned"), "failed after 2 attempts: xxx")
@@ -100,7 +83,7 @@ func TestLimitOfSize(t *testing.T) {
 	for publisher.Publish(topics[0], message.NewMessage(watermill.NewUUID(), at)) != nil {
 		at = at[1:]
 	}
-	msg = next(t, dead)
+	msg = testkit.Soon(t, dead)
 	msg.Ack()
 	assert.Len(t, msg.Payload, len(at))
 	assert.NotContains(t, msg.Metadata, "reason_poisoned")
@@ -168,7 +151,7 @@ func TestDelayed(t *testing.T) {
 	})
 	dead := testkit.Must(memory.Subscribe(t.Context(), "jobs_poison"))(t)
 	require.NoError(t, memory.Publish("jobs", message.NewMessage("some-id", []byte("1"))))
-	msg := next(t, dead)
+	msg := testkit.Soon(t, dead)
 	msg.Ack()
 	assert.Contains(t, msg.Metadata.Get("reason_poisoned"), "failed after 3 attempts")
 	assert.NotContains(t, msg.Metadata, "retry-state")
@@ -195,8 +178,8 @@ func TestWatermillSQLForgetsBatch(t *testing.T) {
 	subscriber := testkit.Must(wmsql.NewDelayedPostgreSQLSubscriber(wmsql.BeginnerFromStdSQL(db),
 		wmsql.DelayedPostgreSQLSubscriberConfig{DeleteOnAck: true, AllowNoDelay: true}))(t)
 	messages := testkit.Must(subscriber.Subscribe(t.Context(), "jobs"))(t)
-	next(t, messages).Ack()
-	next(t, messages) // in progress
+	testkit.Soon(t, messages).Ack()
+	testkit.Soon(t, messages) // in progress
 	require.NoError(t, subscriber.Close())
 	var left int
 	require.NoError(t, db.QueryRowContext(t.Context(), `SELECT count(*) FROM watermill_jobs`).Scan(&left))
@@ -220,7 +203,7 @@ func TestWatermillNATSForgets(t *testing.T) {
 			URL: b.url, QueueGroupPrefix: group, JetStream: wmnats.JetStreamConfig{DurableCalculator: name},
 		}, nil))(t)
 		messages := testkit.Must(subscriber.Subscribe(t.Context(), topic))(t)
-		next(t, messages) // in progress
+		testkit.Soon(t, messages) // in progress
 		require.NoError(t, subscriber.Close())
 	}
 	subscribe("workers", durable)

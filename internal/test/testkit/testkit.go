@@ -56,6 +56,18 @@ func Must[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
+// Soon returns what comes next from a channel, or ends the test when nothing has come for so long that
+// no busy machine is the reason.
+func Soon[T any](t testing.TB, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(2 * time.Minute):
+		t.Fatal("nothing has come for two minutes")
+	}
+	return v
+}
+
 // As returns the error of type E in the tree of err, which must have one.
 func As[E error](t *testing.T, err error) (e E) {
 	t.Helper()
