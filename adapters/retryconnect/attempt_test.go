@@ -28,16 +28,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
 
-// ledger counts the attempts that have begun, and the ends of them.
-type ledger struct{ begun, ended atomic.Int64 }
-
-func (l *ledger) Observer() *retry.Observer {
-	return &retry.Observer{Attempt: func(ctx context.Context, _ int) (context.Context, func(error)) {
-		l.begun.Add(1)
-		return ctx, func(error) { l.ended.Add(1) }
-	}}
-}
-
 // obey is a stream that does what is asked for, and then waits.
 func obey(do string) func(context.Context, int, *connect.ServerStream[text]) error {
 	return func(ctx context.Context, _ int, out *connect.ServerStream[text]) error {
@@ -95,7 +85,7 @@ func TestStreamEnds(t *testing.T) {
 			for _, timeout := range []time.Duration{0, time.Minute} {
 				t.Run(tt.name+protocol+timeout.String(), func(t *testing.T) {
 					t.Parallel()
-					var told ledger
+					var told testkit.Ledger
 					retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 						Backoff: retry.Constant(0), AttemptTimeout: timeout, Observer: told.Observer(),
 					}}
@@ -105,7 +95,7 @@ func TestStreamEnds(t *testing.T) {
 					stream := testkit.Must(streaming(t, s, retries, opts...).CallServerStream(ctx, request()))(t)
 					tt.end(cancel, stream)
 					over := func() bool {
-						return told.begun.Load() == told.ended.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
+						return told.Begun.Load() == told.Ended.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
 					}
 					assert.Eventually(t, over, 10*time.Second, time.Millisecond)
 				})
@@ -163,7 +153,7 @@ func TestStreamRefused(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var told ledger
+			var told testkit.Ledger
 			retries := &retryconnect.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: told.Observer()}}
 			ctx := &testkit.Waited{Context: t.Context()}
 			open := retries.WrapStreamingClient(func(ctx context.Context, spec connect.Spec) connect.StreamingClientConn {
@@ -179,7 +169,7 @@ func TestStreamRefused(t *testing.T) {
 			} else {
 				require.ErrorIs(t, fn(open(ctx, spec)), no)
 			}
-			assert.EqualValues(t, 1, told.ended.Load())
+			assert.EqualValues(t, 1, told.Ended.Load())
 			assert.Zero(t, ctx.Waiters.Load())
 		})
 	}
@@ -189,7 +179,7 @@ func TestStreamRefused(t *testing.T) {
 //
 //nolint:paralleltest // It measures.
 func TestStreamSoak(t *testing.T) {
-	var told ledger
+	var told testkit.Ledger
 	retries := &retryconnect.Interceptor{Policy: &retry.Policy{
 		Backoff: retry.Constant(0), AttemptTimeout: time.Minute, Observer: told.Observer(), Budget: &retry.Budget{Ratio: 1},
 	}}
@@ -211,7 +201,7 @@ func TestStreamSoak(t *testing.T) {
 		for n := range streamEnds {
 			leave(ctx, t, clients[streamEnds[n].do], n)
 		}
-	}, func() bool { return told.begun.Load() == told.ended.Load() && serving.Load() == 0 })
+	}, func() bool { return told.Begun.Load() == told.Ended.Load() && serving.Load() == 0 })
 }
 
 // leave opens a stream and leaves it in a way.

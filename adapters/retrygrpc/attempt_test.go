@@ -30,19 +30,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
-// ledger counts the attempts that have begun, and the ends of them.
-type ledger struct{ begun, ended, events atomic.Int64 }
-
-func (l *ledger) Observer() *retry.Observer {
-	return &retry.Observer{
-		Event: func(context.Context, retry.Event) { l.events.Add(1) },
-		Attempt: func(ctx context.Context, _ int) (context.Context, func(error)) {
-			l.begun.Add(1)
-			return ctx, func(error) { l.ended.Add(1) }
-		},
-	}
-}
-
 // obey is a stream that does what its caller asks for in the metadata.
 func obey(_ int, stream grpc.ServerStream) error {
 	md, _ := metadata.FromIncomingContext(stream.Context())
@@ -120,7 +107,7 @@ func TestStreamEnds(t *testing.T) {
 			for _, timeout := range []time.Duration{0, time.Minute} {
 				t.Run(tt.name+method+timeout.String(), func(t *testing.T) {
 					t.Parallel()
-					var told ledger
+					var told testkit.Ledger
 					retries := &retrygrpc.Interceptor{Policy: &retry.Policy{
 						Backoff: retry.Constant(0), AttemptTimeout: timeout, Observer: told.Observer(),
 					}}
@@ -130,8 +117,8 @@ func TestStreamEnds(t *testing.T) {
 					ctx := &testkit.Waited{Context: canceled}
 					tt.end(conn, cancel, testkit.Must(open(ctx, conn, method, tt.do))(t))
 					over := func() bool {
-						begun := told.begun.Load()
-						return begun == told.ended.Load() && begun == told.events.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
+						begun := told.Begun.Load()
+						return begun == told.Ended.Load() && begun == told.Events.Load() && (canceled.Err() != nil || ctx.Waiters.Load() == 0)
 					}
 					assert.Eventually(t, over, 10*time.Second, time.Millisecond)
 				})
@@ -220,7 +207,7 @@ func (r *renewing) RecvMsg(m any) error {
 func TestStreamOptionsDropped(t *testing.T) {
 	t.Parallel()
 	s := (&server{stream: obey}).start(t)
-	var told ledger
+	var told testkit.Ledger
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{Observer: told.Observer()}}
 	conn := dial(t, s.address, append(retries.DialOptions(), grpc.WithChainStreamInterceptor(
 		func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, _ ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -229,13 +216,13 @@ func TestStreamOptionsDropped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	testkit.Must(open(ctx, conn, watch, "wait"))(t)
 	cancel()
-	assert.Eventually(t, func() bool { return told.ended.Load() == 1 }, 10*time.Second, time.Millisecond)
+	assert.Eventually(t, func() bool { return told.Ended.Load() == 1 }, 10*time.Second, time.Millisecond)
 }
 
 // TestStreamPanics has an interceptor behind this one that panics.
 func TestStreamPanics(t *testing.T) {
 	t.Parallel()
-	var told ledger
+	var told testkit.Ledger
 	retries := &retrygrpc.Interceptor{Policy: &retry.Policy{AttemptTimeout: time.Minute, Observer: told.Observer()}}
 	ctx := &testkit.Waited{Context: t.Context()}
 	assert.Panics(t, func() {
@@ -244,7 +231,7 @@ func TestStreamPanics(t *testing.T) {
 				panic("x")
 			})
 	})
-	assert.EqualValues(t, 1, told.ended.Load())
+	assert.EqualValues(t, 1, told.Ended.Load())
 	assert.Zero(t, ctx.Waiters.Load())
 }
 
@@ -252,7 +239,7 @@ func TestStreamPanics(t *testing.T) {
 //
 //nolint:paralleltest // It measures.
 func TestStreamSoak(t *testing.T) {
-	var told ledger
+	var told testkit.Ledger
 	var serving atomic.Int64
 	s := (&server{quiet: true, stream: func(n int, stream grpc.ServerStream) error {
 		serving.Add(1)
@@ -275,8 +262,8 @@ func TestStreamSoak(t *testing.T) {
 				leave(ctx, t, own, method, n)
 			}
 		}
-	}, func() bool { return told.begun.Load() == told.ended.Load() && serving.Load() == 0 })
-	assert.Equal(t, told.begun.Load(), told.events.Load())
+	}, func() bool { return told.Begun.Load() == told.Ended.Load() && serving.Load() == 0 })
+	assert.Equal(t, told.Begun.Load(), told.Events.Load())
 }
 
 // leave leaves some streams in a way.

@@ -69,31 +69,18 @@ func TestRefusals(t *testing.T) {
 	assert.Equal(t, codes.Unavailable, status.Code(retrygrpc.Overloaded(t.Context(), 1, "")), "without a call")
 }
 
-// TestRefusalsOfOurs has this package on both sides.
-func TestRefusalsOfOurs(t *testing.T) {
+// TestRefusalsOfGRPC has a client with the retries of grpc itself, whose backoff is longer than the refusal.
+// The Interceptor as the client is in TestStream and TestRequestStream.
+func TestRefusalsOfGRPC(t *testing.T) {
 	t.Parallel()
 	s := (&server{unary: func(ctx context.Context, call int, in string) (string, error) {
-		if call == 1 {
-			return "", retrygrpc.Overloaded(ctx, 2*time.Second, "later")
-		}
-		return in, nil
-	}}).start(t)
-	retries, recorder := retrying(attempts)
-	testkit.Must(call(t.Context(), dial(t, s.address, retries.DialOptions()...), submit, ""))(t)
-	require.Len(t, recorder.Waits(), 1)
-	assert.GreaterOrEqual(t, recorder.Waits()[0], 2*time.Second)
-	assert.LessOrEqual(t, recorder.Waits()[0], 2200*time.Millisecond)
-
-	// A client that has only the retries of grpc itself.
-	s.calls = 0
-	conn := dial(t, s.address, grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
-		"initialBackoff": "100s", "maxBackoff": "100s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
-	s.unary = func(ctx context.Context, call int, in string) (string, error) {
 		if call == 1 {
 			return "", retrygrpc.Overloaded(ctx, time.Millisecond, "later")
 		}
 		return in, nil
-	}
+	}}).start(t)
+	conn := dial(t, s.address, grpc.WithDefaultServiceConfig(`{"methodConfig": [{"name": [{}], "retryPolicy": {"maxAttempts": 4,
+		"initialBackoff": "100s", "maxBackoff": "100s", "backoffMultiplier": 1, "retryableStatusCodes": ["UNAVAILABLE"]}}]}`))
 	testkit.Must(call(t.Context(), conn, submit, ""))(t)
 }
 

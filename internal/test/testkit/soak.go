@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry"
 )
 
 // Waited is a context that counts the functions that wait for its end.
@@ -34,6 +36,20 @@ func (w *Waited) AfterFunc(f func()) (stop func() bool) {
 
 // Value hides that w has a parent of package context, which would be asked in place of w.
 func (w *Waited) Value(key any) any { return context.WithoutCancel(w.Context).Value(key) }
+
+// Ledger counts what an Observer is told: the attempts that have begun, the ends of them, and events.
+type Ledger struct{ Begun, Ended, Events atomic.Int64 }
+
+// Observer returns that which is told.
+func (l *Ledger) Observer() *retry.Observer {
+	return &retry.Observer{
+		Event: func(context.Context, retry.Event) { l.Events.Add(1) },
+		Attempt: func(ctx context.Context, _ int) (context.Context, func(error)) {
+			l.Begun.Add(1)
+			return ctx, func(error) { l.Ended.Add(1) }
+		},
+	}
+}
 
 // Soak calls round again and again for a second, or as long as RETRY_TEST_SOAK says: 10m, for
 // example. When idle reports that nothing is in progress, the process holds on to no more than

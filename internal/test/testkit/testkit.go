@@ -100,6 +100,29 @@ func Needs(t testing.TB, server string) {
 	}
 }
 
+// AtEnd has a statement run when the test has ended.
+func AtEnd(t testing.TB, db *sql.DB, statement string) {
+	t.Helper()
+	t.Cleanup(func() {
+		if _, err := db.ExecContext(context.WithoutCancel(t.Context()), statement); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// Warm opens so many connections of a pool, and leaves them idle.
+func Warm(t testing.TB, db *sql.DB, n int) {
+	t.Helper()
+	db.SetMaxIdleConns(n)
+	for range n {
+		conn := Must(db.Conn(t.Context()))(t)
+		if err := conn.PingContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }() // once all are open
+	}
+}
+
 // Idle checks that no connection of a database is in use. Package sql gives one back on a
 // goroutine of its own after a context has ended, so Idle waits for up to ten seconds.
 func Idle(t testing.TB, db interface{ Stats() sql.DBStats }) {

@@ -3,7 +3,6 @@ package sqltest_test
 
 import (
 	"cmp"
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -45,10 +44,7 @@ func newMariaDB(t *testing.T) *mysql.Config {
 	name := randomName()
 	db := openMariaDB(t, config)
 	suite.Exec(t, db, "CREATE DATABASE "+name)
-	t.Cleanup(func() {
-		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name)
-		assert.NoError(t, err)
-	})
+	testkit.AtEnd(t, db, "DROP DATABASE "+name)
 	config = config.Clone()
 	config.DBName = name
 	return config
@@ -115,10 +111,7 @@ func TestMariaDBErrors(t *testing.T) {
 	suite.Provoke(t, "too many connections", func(t *testing.T) error {
 		user := randomName()[:20]
 		suite.Exec(t, db, "CREATE USER "+user+"@'%' WITH MAX_USER_CONNECTIONS 1", "GRANT ALL ON "+config.DBName+".* TO "+user+"@'%'")
-		t.Cleanup(func() {
-			_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP USER "+user+"@'%'")
-			assert.NoError(t, err)
-		})
+		testkit.AtEnd(t, db, "DROP USER "+user+"@'%'")
 		as := config.Clone()
 		as.User, as.Passwd = user, ""
 		other := openMariaDB(t, as)

@@ -73,10 +73,7 @@ func newSchema(t *testing.T) settings {
 	name := randomName()
 	db := openPG(t, "pgx", pgURL(t, nil))
 	suite.Exec(t, db, "CREATE SCHEMA "+name)
-	t.Cleanup(func() {
-		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
-		assert.NoError(t, err)
-	})
+	testkit.AtEnd(t, db, "DROP SCHEMA "+name+" CASCADE")
 	return settings{"search_path": name, "deadlock_timeout": "10ms"}
 }
 
@@ -189,10 +186,7 @@ func TestPostgresErrors(t *testing.T) {
 			u := pgURL(t, nil)
 			u.User = url.User(role)
 			other := openPG(t, driver, u)
-			t.Cleanup(func() {
-				_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP ROLE "+role)
-				assert.NoError(t, err)
-			})
+			testkit.AtEnd(t, db, "DROP ROLE "+role)
 			suite.Conn(t, other)
 			_, err := other.Conn(t.Context())
 			return err
@@ -299,18 +293,7 @@ func TestStalePool(t *testing.T) {
 		require.NoError(t, recipes.Ready(t.Context(), db))
 		suite.Exec(t, db, "CREATE TABLE users (id INT, name TEXT)")
 		suite.Exec(t, db, "INSERT INTO users VALUES (1, 'ann')")
-		const size = 12
-		db.SetMaxIdleConns(size)
-		var conns [size]*sql.Conn
-		for i := range conns {
-			var err error
-			conns[i], err = db.Conn(t.Context())
-			require.NoError(t, err)
-		}
-		for _, conn := range conns {
-			require.NoError(t, conn.Close())
-		}
-		require.Equal(t, size, db.Stats().Idle)
+		testkit.Warm(t, db, 12)
 		suite.Exec(t, openPG(t, driver, pgURL(t, nil)),
 			"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = '"+with["application_name"]+"'")
 		require.NoError(t, recipes.Rename(t.Context(), db, 1, "bea"), driver)

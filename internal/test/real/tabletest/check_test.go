@@ -166,13 +166,8 @@ func TestCheckPostgres(t *testing.T) {
 		u := testkit.Must(url.Parse(s.dsn))(t)
 		schema := u.Query().Get("search_path")
 		run(t, s.db, "CREATE ROLE "+role)
-		t.Cleanup(func() {
-			ctx := context.WithoutCancel(t.Context())
-			_, err := s.db.ExecContext(ctx, "DROP OWNED BY "+role)
-			assert.NoError(t, err)
-			_, err = s.db.ExecContext(ctx, "DROP ROLE "+role)
-			assert.NoError(t, err)
-		})
+		testkit.AtEnd(t, s.db, "DROP ROLE "+role)
+		testkit.AtEnd(t, s.db, "DROP OWNED BY "+role) // before that
 		run(t, s.db, "GRANT USAGE ON SCHEMA "+schema+" TO "+role)
 		run(t, s.db, "GRANT SELECT ON jobs TO "+role)
 		run(t, s.db, "GRANT UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at, error) ON jobs TO "+role)
@@ -211,10 +206,7 @@ func TestCheckMySQL(t *testing.T) {
 		s.create(t, table, 1)
 		user := "retry_" + strings.ToLower(rand.Text()[:16])
 		run(t, s.db, "CREATE USER "+user)
-		t.Cleanup(func() {
-			_, err := s.db.ExecContext(context.WithoutCancel(t.Context()), "DROP USER "+user)
-			assert.NoError(t, err)
-		})
+		testkit.AtEnd(t, s.db, "DROP USER "+user)
 		run(t, s.db, "GRANT SELECT, UPDATE (status, attempts, due_at, lease_until, limited, polls, first_at, error) ON jobs TO "+user)
 		config := testkit.Must(mysql.ParseDSN(s.dsn))(t)
 		config.User, config.Passwd = user, ""

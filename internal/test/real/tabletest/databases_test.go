@@ -167,10 +167,7 @@ func newSchema(t testing.TB) string {
 	name := "retry_" + strings.ToLower(rand.Text()[:16])
 	db := openDB(t, "pgx", dsn)
 	testkit.Must(db.ExecContext(t.Context(), "CREATE SCHEMA "+name))(t)
-	t.Cleanup(func() {
-		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP SCHEMA "+name+" CASCADE")
-		assert.NoError(t, err)
-	})
+	testkit.AtEnd(t, db, "DROP SCHEMA "+name+" CASCADE")
 	return pgDSN(t, pgDSN(t, dsn, "search_path", name), "application_name", name)
 }
 

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/go-sql-driver/mysql"
-	"github.com/stretchr/testify/assert"
 
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
@@ -36,10 +35,7 @@ func newMariaDB(t testing.TB, settings string) string {
 	name := "retry_" + strings.ToLower(rand.Text()[:16])
 	db := openDB(t, "mysql", config.FormatDSN())
 	run(t, db, "CREATE DATABASE "+name)
-	t.Cleanup(func() {
-		_, err := db.ExecContext(context.WithoutCancel(t.Context()), "DROP DATABASE "+name)
-		assert.NoError(t, err)
-	})
+	testkit.AtEnd(t, db, "DROP DATABASE "+name)
 	config.DBName = name
 	return mariaDSN(config.FormatDSN(), settings)
 }

@@ -133,22 +133,6 @@ func wired(t *testing.T, k kind) (s *store, db *sql.DB, w *wires) {
 	return s, db, w
 }
 
-// warm opens so many connections and leaves them idle.
-func warm(t *testing.T, db *sql.DB, n int) {
-	t.Helper()
-	db.SetMaxIdleConns(n)
-	var open []*sql.Conn
-	for range n {
-		conn := testkit.Must(db.Conn(t.Context()))(t)
-		require.NoError(t, conn.PingContext(t.Context()))
-		open = append(open, conn)
-	}
-	for _, conn := range open {
-		require.NoError(t, conn.Close())
-	}
-	require.Equal(t, n, db.Stats().Idle)
-}
-
 // All connections of a pool become silent while jobs run, and new ones work. What was done
 // is stored well within its lease, and not done again.
 func TestWorkerSilentConnections(t *testing.T) {
@@ -170,7 +154,7 @@ func TestWorkerSilentConnections(t *testing.T) {
 				table := jobs()
 				table.Lease = lease
 				s.create(t, table, n)
-				warm(t, db, connections)
+				testkit.Warm(t, db, connections)
 				var begun sync.WaitGroup
 				begun.Add(n)
 				silent := make(chan bool)
@@ -231,7 +215,7 @@ func TestWorkerSilentConnectionsMeanwhile(t *testing.T) {
 			table := jobs()
 			table.Lease = 6 * time.Second
 			s.create(t, table, 2)
-			warm(t, db, 6)
+			testkit.Warm(t, db, 6)
 			var runs atomic.Int32
 			worker := &retrytable.Worker[int64]{
 				Table: table, DB: db, Concurrency: 3, Policy: hourly, Poll: 50 * time.Millisecond,
@@ -347,7 +331,7 @@ func TestDemoted(t *testing.T) {
 		db := sql.OpenDB(a)
 		t.Cleanup(func() { assert.NoError(t, db.Close()) })
 		const many = 4
-		warm(t, db, many)
+		testkit.Warm(t, db, many)
 		a.dsn.Store(&s.dsn)
 
 		done := make(chan int64, 1)
