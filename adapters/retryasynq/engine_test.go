@@ -134,19 +134,12 @@ func TestConfigureRefuses(t *testing.T) {
 	require.ErrorIs(t, err, asynq.SkipRetry)
 }
 
-type broken struct{}
-
-// Delay implements [retry.Backoff].
-func (broken) Delay(int) time.Duration { panic("out of range") }
-
 // asynq asks for a wait where a panic would end the process.
 func TestWaitOfPolicyThatPanics(t *testing.T) {
 	t.Parallel()
-	for _, retries := range []retryasynq.Retries{
-		{Policy: &retry.Policy{Backoff: broken{}}},
-		{PolicyFor: func(string) (*retry.Policy, error) { panic("out of range") }},
-	} {
-		retries.Redis = redis.NewClient(&redis.Options{}) // connects when it is used
+	for _, p := range enginekit.Panicking() {
+		client := redis.NewClient(&redis.Options{}) // connects when it is used
+		retries := retryasynq.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor, Redis: client}
 		config := &asynq.Config{}
 		require.NoError(t, retries.Configure(config))
 		assert.Less(t, config.RetryDelayFunc(0, assert.AnError, asynq.NewTask("x", nil)), 3*time.Second)

@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/assert"
@@ -27,16 +26,9 @@ import (
 // startServer starts a server in this process.
 func startServer(t testing.TB) string {
 	t.Helper()
-	s := testkit.Must(server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoLog: true, NoSigs: true,
-	}))(t)
-	s.Start()
-	t.Cleanup(func() {
-		s.Shutdown()
-		s.WaitForShutdown()
-	})
-	require.True(t, s.ReadyForConnections(10*time.Second))
-	return s.ClientURL()
+	url, stop := exampleServer()
+	t.Cleanup(stop)
+	return url
 }
 
 func TestConformance(t *testing.T) {

@@ -96,14 +96,7 @@ func (o *telemetry) read(t testing.TB) map[string]float64 {
 // run runs one call under a policy with a clock of its own, which fails at first.
 func run(ctx context.Context, o *retry.Observer, failures ...error) error {
 	p := &retry.Policy{Name: "a", Observer: o, Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
-	return p.Execute(ctx, func(context.Context) error {
-		if len(failures) == 0 {
-			return nil
-		}
-		err := failures[0]
-		failures = failures[1:]
-		return err
-	})
+	return p.Execute(ctx, testkit.FailingFirst(failures...))
 }
 
 func TestMetrics(t *testing.T) {

@@ -39,14 +39,7 @@ func observe(c *retryprometheus.Collector, events ...retry.Event) {
 // run runs one call under a policy with a clock of its own, which fails at first.
 func run(c *retryprometheus.Collector, name string, failures ...error) error {
 	p := &retry.Policy{Name: name, Observer: c.Observer(), Jitter: retry.NoJitter, Clock: &retrytest.Clock{}}
-	return p.Execute(context.Background(), func(context.Context) error {
-		if len(failures) == 0 {
-			return nil
-		}
-		err := failures[0]
-		failures = failures[1:]
-		return err
-	})
+	return p.Execute(context.Background(), testkit.FailingFirst(failures...))
 }
 
 // handler answers with the metrics, and request asks for them as Prometheus does.

@@ -369,18 +369,11 @@ func TestConfigureRefuses(t *testing.T) {
 	require.ErrorContains(t, err, "-1s")
 }
 
-type broken struct{}
-
-// Delay implements [retry.Backoff].
-func (broken) Delay(int) time.Duration { panic("out of range") }
-
 // River asks for a wait where a panic would end the process.
 func TestWaitOfPolicyThatPanics(t *testing.T) {
 	t.Parallel()
-	for _, retries := range []retryriver.Retries{
-		{Policy: &retry.Policy{Backoff: broken{}}},
-		{PolicyFor: func(string) (*retry.Policy, error) { panic("out of range") }},
-	} {
+	for _, p := range enginekit.Panicking() {
+		retries := retryriver.Retries{Policy: p.Policy, PolicyFor: p.PolicyFor}
 		config := &river.Config{}
 		require.NoError(t, retries.Configure(config))
 		require.WithinDuration(t, time.Now(), config.RetryPolicy.NextRetry(&rivertype.JobRow{Attempt: 1}), 3*time.Second)

@@ -22,15 +22,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func BenchmarkLayerGet(b *testing.B)     { benchLayer(b, get) }
-func BenchmarkLayerPost(b *testing.B)    { benchLayer(b, post) }
-func BenchmarkLayerGet503(b *testing.B)  { benchLayer(b, get503) }
-func BenchmarkLayerPost503(b *testing.B) { benchLayer(b, post503) }
+func BenchmarkLayerGet(b *testing.B)     { benchStub(b, get, get.layer) }
+func BenchmarkLayerPost(b *testing.B)    { benchStub(b, post, post.layer) }
+func BenchmarkLayerGet503(b *testing.B)  { benchStub(b, get503, get503.layer) }
+func BenchmarkLayerPost503(b *testing.B) { benchStub(b, post503, post503.layer) }
 
-func BenchmarkCustomGet(b *testing.B)     { benchCustom(b, get) }
-func BenchmarkCustomPost(b *testing.B)    { benchCustom(b, post) }
-func BenchmarkCustomGet503(b *testing.B)  { benchCustom(b, get503) }
-func BenchmarkCustomPost503(b *testing.B) { benchCustom(b, post503) }
+func BenchmarkCustomGet(b *testing.B)     { benchStub(b, get, get.custom) }
+func BenchmarkCustomPost(b *testing.B)    { benchStub(b, post, post.custom) }
+func BenchmarkCustomGet503(b *testing.B)  { benchStub(b, get503, get503.custom) }
+func BenchmarkCustomPost503(b *testing.B) { benchStub(b, post503, post503.custom) }
 
 func BenchmarkLoopbackGet(b *testing.B)     { benchLoopback(b, get) }
 func BenchmarkLoopbackPost(b *testing.B)    { benchLoopback(b, post) }
@@ -45,21 +45,11 @@ func shuffled() []httppeers.Peer {
 	return peers
 }
 
-func benchLayer(b *testing.B, w workload) {
+func benchStub(b *testing.B, w workload, open func() (base http.RoundTripper, url string)) {
 	b.Helper()
 	for _, p := range shuffled() {
 		b.Run("by="+p.Name, func(b *testing.B) {
-			base, url := w.layer()
-			measure(b, w.prepare(b, p, base, url), func() {})
-		})
-	}
-}
-
-func benchCustom(b *testing.B, w workload) {
-	b.Helper()
-	for _, p := range shuffled() {
-		b.Run("by="+p.Name, func(b *testing.B) {
-			base, url := w.custom()
+			base, url := open()
 			measure(b, w.prepare(b, p, base, url), func() {})
 		})
 	}

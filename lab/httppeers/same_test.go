@@ -64,21 +64,15 @@ func TestSameWork(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			for _, w := range workloads {
-				t.Run("Layer"+w.name, func(t *testing.T) {
-					t.Parallel()
-					base, url := w.layer()
-					sameWork(t, p, w, base, url)
-				})
-				t.Run("Custom"+w.name, func(t *testing.T) {
-					t.Parallel()
-					base, url := w.custom()
-					sameWork(t, p, w, base, url)
-				})
-				t.Run("Loopback"+w.name, func(t *testing.T) {
-					t.Parallel()
-					base, url := w.loopback(t)
-					sameWork(t, p, w, base, url)
-				})
+				for name, open := range map[string]func() (http.RoundTripper, string){
+					"Layer": w.layer, "Custom": w.custom, "Loopback": func() (http.RoundTripper, string) { return w.loopback(t) },
+				} {
+					t.Run(name+w.name, func(t *testing.T) {
+						t.Parallel()
+						base, url := open()
+						sameWork(t, p, w, base, url)
+					})
+				}
 			}
 		})
 	}
@@ -203,10 +197,10 @@ func (w workload) custom() (base http.RoundTripper, url string) {
 // layer returns an http.Transport that answers by the script at once, and the
 // address to use. It knows the scheme of a stub, because there are layers that take
 // a short cut if they know what is beneath them.
-func (w workload) layer() (base *http.Transport, url string) {
-	base = &http.Transport{}
-	base.RegisterProtocol("stub", &stub{script: w.script, buf: make([]byte, 32<<10)})
-	return base, "stub://host/"
+func (w workload) layer() (base http.RoundTripper, url string) {
+	transport := &http.Transport{}
+	transport.RegisterProtocol("stub", &stub{script: w.script, buf: make([]byte, 32<<10)})
+	return transport, "stub://host/"
 }
 
 // loopback is layer with a server.

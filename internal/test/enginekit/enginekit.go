@@ -333,3 +333,16 @@ func Overtaken(t *testing.T, while time.Duration, start func(fn func() error) *R
 	}
 	return first, second
 }
+
+// Panicking are policies that panic when they are asked for a wait.
+func Panicking() []enginetest.Policies {
+	return []enginetest.Policies{
+		{Policy: &retry.Policy{Backoff: broken{}}},
+		{PolicyFor: func(string) (*retry.Policy, error) { panic("out of range") }},
+	}
+}
+
+type broken struct{}
+
+// Delay implements [retry.Backoff].
+func (broken) Delay(int) time.Duration { panic("out of range") }

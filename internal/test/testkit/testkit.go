@@ -45,6 +45,18 @@ func Failing(err error) (fn func(context.Context) error, calls *int) {
 	}, calls
 }
 
+// FailingFirst returns an operation that fails with these errors, and succeeds then.
+func FailingFirst(errs ...error) func(context.Context) error {
+	return func(context.Context) error {
+		if len(errs) == 0 {
+			return nil
+		}
+		err := errs[0]
+		errs = errs[1:]
+		return err
+	}
+}
+
 // Must returns what a call has returned, or ends the test with its error: v := Must(f())(t).
 func Must[T any](v T, err error) func(testing.TB) T {
 	return func(t testing.TB) T {
