@@ -171,6 +171,7 @@ type queue struct {
 	single  bool              // workers take one message at a time
 	cable   *enginetest.Cable // of all workers, which connect again when it is lost
 	shared  *amqp.Connection  // of all workers, which consume again when their channel is closed
+	failed  func(error)       // is told of errors of Handle, unless it is nil
 }
 
 func open(t testing.TB, kind string) *queue {
@@ -332,6 +333,9 @@ func (q *queue) handle(ctx context.Context, retries *retryamqp.Retries, msg amqp
 		succeeded = err == nil
 		return err
 	})
+	if err != nil && q.failed != nil {
+		q.failed(err)
+	}
 	if succeeded && err == nil {
 		q.Succeed(string(msg.Body))
 	}

@@ -1,6 +1,7 @@
 package retryamqp_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -218,7 +219,7 @@ func (c *consumer) handle(err error) error {
 func (c *consumer) dead() (dead amqp.Delivery) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
-		msg, ok, err := c.channel.Get(c.name+".dead", true)
+		msg, ok, err := c.channel.Get(cmp.Or(c.retries.Dead, c.name+".dead"), true)
 		dead = msg
 		return assert.NoError(c.t, err) && ok
 	}, 10*time.Second, 10*time.Millisecond)
@@ -252,6 +253,8 @@ func TestMovedBack(t *testing.T) {
 	t.Parallel()
 	q := silentDead(t, "quorum")
 	c := consume(t, q, &retry.Policy{MaxAttempts: 2, Backoff: retry.Constant(0)})
+	c.retries.Dead = q.name + ".given-up"
+	defer func() { testkit.Must(q.channel.QueueDelete(c.retries.Dead, false, false, false))(t) }()
 	long := errors.New(strings.Repeat("ä", 100_000))
 	require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
 	for range 3 {

@@ -3,12 +3,10 @@ package retryamqp_test
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/seed-5ff3c98e/retry/adapters/retryamqp"
 	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
-	"github.com/seed-5ff3c98e/retry/retrytest"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
@@ -86,39 +83,10 @@ func TestRefuses(t *testing.T) {
 func TestNoPolicy(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"quorum", "classic"} {
-		q, events := open(t, kind), &retrytest.Recorder{}
-		p := &retry.Policy{MaxAttempts: 3, Backoff: retry.Constant(0), Observer: events.Observer()}
-		c, known := consume(t, q, nil), false
-		c.retries.Dead = q.name + ".given-up"
-		c.retries.PolicyFor = func(kind string) (*retry.Policy, error) {
-			if assert.Equal(t, "kind-1", kind); !known {
-				return nil, errors.New("unknown kind")
-			}
-			return p, nil
-		}
-		require.NoError(t, q.Submit(t.Context(), "kind-1", "a"))
-		const want = `retry: no policy for jobs of kind "kind-1": unknown kind`
-		require.ErrorContains(t, c.handle(assert.AnError), want)
-		require.ErrorContains(t, c.handle(assert.AnError), want)
-		known = true
-		msg := c.next()
-		testkit.Isolated(func() {
-			_ = c.retries.Handle(t.Context(), msg, func(context.Context) error {
-				runtime.Goexit()
-				return nil
-			})
-		})
-		known = false
-		require.ErrorContains(t, c.handle(assert.AnError), want)
-		known = true
-		require.NoError(t, c.handle(assert.AnError))
-		require.NoError(t, c.handle(assert.AnError))
-		events.Expect(t, "2: "+assert.AnError.Error()+": retry in 0s", "3: gave up (attempts): "+assert.AnError.Error())
-		dead, ok, err := q.channel.Get(q.name+".given-up", true)
-		require.NoError(t, err)
-		require.True(t, ok)
-		assert.Equal(t, "kind-1", dead.Type)
-		testkit.Must(q.channel.QueueDelete(q.name+".given-up", false, false, false))(t)
+		q := open(t, kind)
+		var said enginekit.Said
+		q.failed = said.Hear
+		enginekit.NoPolicy(t, q, true, said.Next)
 	}
 }
 
