@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -85,7 +83,7 @@ func policyOf(known string, policy *retry.Policy) func(string) (*retry.Policy, e
 
 // behind is a Worker with jobs of a kind or of a tenant, all of them older than the others, whose Quota
 // holds all the time.
-func behind(t testing.TB, s *store, byKind bool, held, others int) *retrytable.Worker[int64] {
+func behind(t *testing.T, s *store, byKind bool, held, others int) *retrytable.Worker[int64] {
 	t.Helper()
 	table := jobsOfTenants()
 	s.createAnew(t, table)
@@ -115,23 +113,19 @@ func (s *store) createAnew(t testing.TB, table *retrytable.Table[int64]) {
 	run(t, s.db, table.Schema())
 }
 
-// doneOf runs w until so many jobs are done, or d has passed.
-func doneOf(t testing.TB, w *retrytable.Worker[int64], n int, d time.Duration) (took, first time.Duration, done int) {
+// doneOf runs w until so many jobs are done, or a minute has passed, and returns how many are.
+func doneOf(t *testing.T, w *retrytable.Worker[int64], n int) int {
 	t.Helper()
-	ctx, stop := context.WithTimeout(t.Context(), d)
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
 	defer stop()
-	start := time.Now()
-	var all, began atomic.Int64
+	var all atomic.Int64
 	w.After = func(_ context.Context, o *retrytable.Outcome[int64]) {
-		if o.Err == nil {
-			began.CompareAndSwap(0, int64(time.Since(start)))
-			if all.Add(1) == int64(n) {
-				stop()
-			}
+		if o.Err == nil && all.Add(1) == int64(n) {
+			stop()
 		}
 	}
 	_ = w.Run(ctx)
-	return time.Since(start), time.Duration(began.Load()), int(all.Load())
+	return int(all.Load())
 }
 
 // The jobs of others are done, though all that are due before them have to wait. None of those is
@@ -142,8 +136,7 @@ func TestWorkerGoesPast(t *testing.T) {
 		for _, byKind := range []bool{true, false} {
 			w := behind(t, s, byKind, 500, 120)
 			w.Concurrency, w.Poll = 5, 10*time.Millisecond
-			_, _, n := doneOf(t, w, 120, time.Minute)
-			assert.Equal(t, 120, n)
+			assert.Equal(t, 120, doneOf(t, w, 120))
 			assert.Equal(t, [][]any{{int64(120)}}, query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done' AND id > 500"))
 			assert.Equal(t, [][]any{{int64(500)}}, query(t, s.db,
 				"SELECT count(*) FROM jobs WHERE status = 'ready' AND attempts = 0 AND lease_until IS NULL AND id <= 500"))
@@ -230,8 +223,7 @@ func TestKeysOfTypes(t *testing.T) {
 				return nil
 			}
 			w.Poll = 10 * time.Millisecond
-			_, _, n := doneOf(t, w, 3, time.Minute)
-			assert.Equal(t, 3, n, sqlType)
+			assert.Equal(t, 3, doneOf(t, w, 3), sqlType)
 			assert.Len(t, keys, 2)
 			assert.Positive(t, keys[value])
 			assert.Positive(t, keys[""])
@@ -332,37 +324,12 @@ func TestWorkerTurnsEnd(t *testing.T) {
 	}
 }
 
-// Jobs of others are done beside those that are held: how fast compared with no held jobs, and when the
-// first of them is done.
-func BenchmarkBesideHeld(b *testing.B) {
-	for _, k := range []kind{kinds[0], kinds[5], kinds[8]} {
-		for _, byKind := range []bool{true, false} {
-			for _, held := range []int{1000, 20_000, 100_000} {
-				b.Run(fmt.Sprintf("%s/byKind=%v/held=%d", k.name, byKind, held), func(b *testing.B) {
-					for range b.N {
-						const others = 4000
-						s := k.open(b)
-						took, _, n := doneOf(b, behind(b, s, byKind, 0, others), others, 20*time.Second)
-						alone := float64(n) / took.Seconds()
-						took, first, n := doneOf(b, behind(b, s, byKind, held, others), others, 20*time.Second)
-						b.ReportMetric(alone, "alone/s")
-						b.ReportMetric(float64(n)/took.Seconds()/alone, "of-alone")
-						b.ReportMetric(float64(first.Milliseconds()), "first-ms")
-						b.ReportMetric(0, "ns/op")
-					}
-				})
-			}
-		}
-	}
-}
-
 // Held rows are read by looks, which find many jobs, and not by each of 80 claims.
 func TestClaimsReadNoHeldRows(t *testing.T) {
 	t.Parallel()
 	const held, others = 20_000, 2000
 	s := kinds[0].open(t)
-	_, _, n := doneOf(t, behind(t, s, false, held, others), others, time.Minute)
-	require.Equal(t, others, n)
+	require.Equal(t, others, doneOf(t, behind(t, s, false, held, others), others))
 	s.db.SetMaxIdleConns(0) // PostgreSQL counts what a connection has read at its end
 	var read int64
 	assert.Eventually(t, func() bool {
@@ -371,46 +338,6 @@ func TestClaimsReadNoHeldRows(t *testing.T) {
 		return read > 0 && read == before
 	}, time.Minute, 2*time.Second)
 	assert.Less(t, read, int64(15*held), "rows: a busy machine looks more often")
-}
-
-// counter counts the statements of a connection.
-type counter struct{ n atomic.Int64 }
-
-// TraceQueryStart implements [pgx.QueryTracer].
-func (c *counter) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
-	c.n.Add(1)
-	return ctx
-}
-
-// TraceQueryEnd implements [pgx.QueryTracer].
-func (c *counter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
-
-// Statements of a job with 50,000 of them behind a limit.
-func BenchmarkStatementsBehindLimit(b *testing.B) {
-	for range b.N {
-		s := kinds[0].open(b)
-		config := testkit.Must(pgx.ParseConfig(s.dsn))(b)
-		var statements counter
-		config.Tracer = &statements
-		w := behind(b, s, true, 50_000, 0)
-		w.DB = stdlib.OpenDB(*config)
-		w.DB.SetMaxIdleConns(8)
-		a := &testkit.Window{Limit: 50, Length: 2 * time.Second}
-		quota := &retryquota.Quota{}
-		w.Policy, w.PolicyFor = nil, func(string) (*retry.Policy, error) {
-			return &retry.Policy{Quota: quota, MaxRetryAfter: 24 * time.Hour}, nil
-		}
-		w.Work = func(context.Context, *retrytable.Job[int64]) error {
-			time.Sleep(50 * time.Millisecond)
-			return a.Ask()
-		}
-		took, _, n := doneOf(b, w, 500, time.Minute)
-		b.ReportMetric(float64(statements.n.Load())/float64(n), "statements/job")
-		b.ReportMetric(took.Seconds(), "s")
-		_, refused := a.Answers()
-		b.ReportMetric(float64(refused)/float64(n), "refused/job")
-		require.NoError(b, w.DB.Close())
-	}
 }
 
 // The turns of a tenant are not for its jobs of a kind that has to wait itself.
