@@ -20,95 +20,48 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
+	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
 
 // wires are connections to a server that can be cut or become silent: they then accept
 // bytes and say nothing, as after a failover or in a NAT that has forgotten them.
 type wires struct {
-	listener net.Listener
-	server   string
+	*provoke.Server
 
-	mu    sync.Mutex
-	conns []*wire
+	cable atomic.Pointer[enginetest.Cable] // of new connections
 }
 
-type wire struct {
-	client, server net.Conn
-	silent         atomic.Bool
-}
-
-func newWires(t *testing.T, server string) *wires {
+func newWires(t *testing.T, address string) *wires {
 	t.Helper()
-	listener := testkit.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	w := &wires{listener: listener, server: server}
-	go w.accept()
-	t.Cleanup(func() {
-		assert.NoError(t, listener.Close())
-		w.cut()
+	w := &wires{}
+	w.cable.Store(enginetest.NewLink())
+	w.Server = provoke.Serve(t, func(client net.Conn) {
+		server, err := w.cable.Load().Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		go func() {
+			_, _ = io.Copy(server, client)
+			_ = server.Close()
+		}()
+		_, _ = io.Copy(client, server)
 	})
+	t.Cleanup(w.cut)
 	return w
 }
 
-func (w *wires) accept() {
-	for {
-		client, err := w.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", w.server)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		one := &wire{client: client, server: server}
-		w.mu.Lock()
-		w.conns = append(w.conns, one)
-		w.mu.Unlock()
-		go one.carry(server, client)
-		go one.carry(client, server)
-	}
-}
-
-// carry copies bytes, and drops them when the wire is silent. The end of a silent wire is
-// not told either.
-func (w *wire) carry(to io.WriteCloser, from io.Reader) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		silent := w.silent.Load()
-		if !silent && n > 0 {
-			_, _ = to.Write(buffer[:n])
-		}
-		if err != nil {
-			if !silent {
-				_ = to.Close()
-			}
-			return
-		}
-	}
-}
-
-// silence makes the present connections silent for good, and returns how many there are.
-func (w *wires) silence() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, one := range w.conns {
-		one.silent.Store(true)
-	}
-	return len(w.conns)
+// silence makes the present connections silent until the test has ended.
+func (w *wires) silence(t *testing.T) {
+	t.Helper()
+	t.Cleanup(w.cable.Swap(enginetest.NewLink()).Silence())
 }
 
 // cut closes the present connections.
-func (w *wires) cut() {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, one := range w.conns {
-		_, _ = one.client.Close(), one.server.Close()
-	}
-}
+func (w *wires) cut() { w.cable.Swap(enginetest.NewLink()).Cut() }
 
 // wired returns a place of its own in a database of the kind, and another way to it, by
 // wires.
@@ -118,12 +71,12 @@ func wired(t *testing.T, k kind) (s *store, db *sql.DB, w *wires) {
 	if k.dialect == retrytable.PostgreSQL {
 		u := testkit.Must(url.Parse(s.dsn))(t)
 		w = newWires(t, u.Host)
-		u.Host = w.listener.Addr().String()
+		u.Host = w.Addr
 		db = testkit.Must(sql.Open(k.driver, u.String()))(t)
 	} else {
 		config := testkit.Must(mysql.ParseDSN(s.dsn))(t)
 		w = newWires(t, config.Addr)
-		config.Addr = w.listener.Addr().String()
+		config.Addr = w.Addr
 		db = sql.OpenDB(dollarConnector{dsn: config.FormatDSN()})
 	}
 	t.Cleanup(func() {
@@ -181,7 +134,8 @@ func TestWorkerSilentConnections(t *testing.T) {
 				done := make(chan error)
 				go func() { done <- worker.Run(ctx) }()
 				begun.Wait()
-				assert.GreaterOrEqual(t, w.silence(), connections)
+				assert.GreaterOrEqual(t, db.Stats().OpenConnections, connections)
+				w.silence(t)
 				at := time.Now()
 				close(silent)
 				for range n {
@@ -222,7 +176,7 @@ func TestWorkerSilentConnectionsMeanwhile(t *testing.T) {
 				OnError: func(_ context.Context, err error) { t.Log(err) },
 				Work: func(ctx context.Context, job *retrytable.Job[int64]) error {
 					if runs.Add(1) == 2 {
-						w.silence()
+						w.silence(t)
 						run(t, s.db, "INSERT INTO jobs (id, status, attempts, fence, lease_until) VALUES (3, 'running', 1, 1, $1)",
 							s.instant(time.Now().Add(-time.Minute))) // a lost one
 						run(t, s.db, "INSERT INTO jobs (id) VALUES (4)")

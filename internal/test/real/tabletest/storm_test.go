@@ -50,7 +50,7 @@ func TestWorkerConnections(t *testing.T) {
 			run(t, owner, fmt.Sprintf("INSERT INTO %s (id) SELECT generate_series(1, %d)", table, n))
 			u := testkit.Must(url.Parse(dsn))(t)
 			w := newWires(t, u.Host)
-			u.Host = w.listener.Addr().String()
+			u.Host = w.Addr
 			s := &store{databases[0], owner, admin}
 			most := crowd(t, jobs, openDB(t, "pgx", u.String()), n, func() {
 				switch {
