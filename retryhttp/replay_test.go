@@ -2,7 +2,6 @@ package retryhttp_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -236,9 +235,7 @@ func TestBodyIsClosed(t *testing.T) {
 					req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(strings.NewReader(kind.want)), nil }
 				}
 				if test.done {
-					ctx, cancel := context.WithCancel(req.Context())
-					cancel()
-					req = req.WithContext(ctx)
+					req = req.WithContext(testkit.Canceled(req.Context()))
 				}
 				transport := &retryhttp.Transport{
 					Base: test.base, Policy: atOnce(2), Budget: retryhttp.NoBudget, BufferBody: kind.limit,

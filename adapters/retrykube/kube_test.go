@@ -231,9 +231,7 @@ func TestStopped(t *testing.T) {
 	retries := &retrykube.Retries[string]{Policy: &retry.Policy{
 		Observer: &retry.Observer{Event: func(_ context.Context, e retry.Event) { t.Error(e.Kind, e.Err) }},
 	}}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	again, err := retries.Try(ctx, "item", func(context.Context) error {
+	again, err := retries.Try(testkit.Canceled(t.Context()), "item", func(context.Context) error {
 		t.Error("was run")
 		return nil
 	})

@@ -106,9 +106,7 @@ func TestMetrics(t *testing.T) {
 	require.NoError(t, run(t.Context(), o.Observer, errTimeout, errBoom))
 	require.Error(t, run(t.Context(), o.Observer, errTimeout, errTimeout, errTimeout))
 	require.Error(t, run(t.Context(), o.Observer, retry.MarkFinal(errBoom)))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, run(ctx, o.Observer))
+	require.Error(t, run(testkit.Canceled(t.Context()), o.Observer))
 
 	got := o.read(t)
 	assert.Equal(t, map[string]float64{

@@ -87,9 +87,7 @@ func TestCollector(t *testing.T) {
 	require.NoError(t, run(c, "a", timeout, errBoom))
 	require.Error(t, run(c, "a", timeout, timeout, timeout))
 	require.Error(t, run(c, "b", retry.MarkFinal(errBoom)))
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.Error(t, (&retry.Policy{Name: "b", Observer: c.Observer()}).Execute(ctx, func(context.Context) error { return nil }))
+	require.Error(t, (&retry.Policy{Name: "b", Observer: c.Observer()}).Execute(testkit.Canceled(t.Context()), func(context.Context) error { return nil }))
 
 	text := scrape(t, c)
 	assert.Equal(t, []string{

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing/iotest"
 	"time"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // errReset is what net/http says when a connection breaks off.
@@ -105,10 +107,8 @@ var httpRequests = []promise[*httpContestant]{
 		"The caller's request body is closed",
 		"PUT of a body that knows; 200, and again under a dead context.",
 		inBubble(func(t tester, c *httpContestant) cell {
-			dead, cancel := context.WithCancel(t.Context())
-			cancel()
 			closed := 0
-			for _, ctx := range []context.Context{t.Context(), dead} {
+			for _, ctx := range []context.Context{t.Context(), testkit.Canceled(t.Context())} {
 				b := newBody("content")
 				req := newRequest(t, ctx, "PUT", "")
 				req.Body = b
@@ -232,9 +232,7 @@ var httpCalls = []promise[*httpContestant]{
 		"A dead context: nothing is sent",
 		"A request whose context is canceled already.",
 		inBubble(func(t tester, c *httpContestant) cell {
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			e := c.send(usual, newRequest(t, ctx, "GET", ""), reply{status: 200})
+			e := c.send(usual, newRequest(t, testkit.Canceled(t.Context()), "GET", ""), reply{status: 200})
 			return keptIf(e.requests == 0, "%s", count(e.requests, "request"))
 		}),
 	},

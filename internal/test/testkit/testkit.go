@@ -89,6 +89,13 @@ func As[E error](t *testing.T, err error) (e E) {
 	return e
 }
 
+// Canceled returns a context that is canceled already.
+func Canceled(parent context.Context) context.Context {
+	ctx, cancel := context.WithCancel(parent)
+	cancel()
+	return ctx
+}
+
 // Key is the key of a value in a context.
 type Key struct{}
 

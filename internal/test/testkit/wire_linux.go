@@ -195,3 +195,59 @@ func Outcomes(t testing.TB, run func(name string, errno syscall.Errno) (outcome 
 	}
 	return lines.String()
 }
+
+// Tx is what became of a transaction that writes one row.
+type Tx struct {
+	Err      error // of the last attempt
+	Unknown  bool  // Err says that nobody knows whether it was committed
+	Attempts int
+	Rows     int // how many there are now
+}
+
+// TxFaults fails begin, insert and commit, each with every errno at every step, in transactions that run makes,
+// checks that nothing is done twice, and compares what became of them with a file, which it writes if update is set.
+func TxFaults(t testing.TB, w *Wire, begin, file string, update bool, run func(fault Fault) Tx) {
+	t.Helper()
+	var table strings.Builder
+	table.WriteString("What InTx makes of failures of the network, written by\ngo test -run TestFaults -update\n")
+	for _, message := range []string{begin, "insert", "commit"} {
+		for _, step := range []Step{Dial, Unwritten, PartlyWritten, Unanswered} {
+			if step == Dial && message != begin {
+				continue // the connection is there
+			}
+			fmt.Fprintf(&table, "\n%s %s\n%s", message, step, Outcomes(t, func(_ string, errno syscall.Errno) string {
+				fault := Fault{Step: step, Message: message, Errno: errno}
+				return TxOutcome(t, w, fault, run(fault))
+			}))
+		}
+	}
+	if update {
+		if err := os.WriteFile(file, []byte(table.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil || string(want) != table.String() {
+		t.Fatalf("go test -run TestFaults -update writes %s anew: %v\n%s", file, err, table.String())
+	}
+}
+
+// TxOutcome says what became of a transaction in which a failure of the wire came up, and checks that nothing is
+// done twice, and that only after a failure of the commit nobody knows.
+func TxOutcome(t testing.TB, w *Wire, fault Fault, tx Tx) (outcome string) {
+	t.Helper()
+	commit, right := fault.Message == "commit", false
+	switch {
+	case tx.Err == nil:
+		outcome, right = "repeated", tx.Rows == 1
+	case tx.Unknown:
+		outcome = "unknown"
+		right = commit && tx.Attempts == 1 && tx.Rows <= 1 && (tx.Rows == 1) == (fault.Step == Unanswered)
+	default:
+		outcome, right = "final", !commit && tx.Rows == 0
+	}
+	if !w.Failed() || !right {
+		t.Fatalf("%+v: %s, but %+v", fault, outcome, tx)
+	}
+	return outcome
+}

@@ -6,19 +6,14 @@ import (
 	"database/sql"
 	"errors"
 	"flag"
-	"fmt"
 	"net"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/lib/pq"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
@@ -46,39 +41,15 @@ func TestFaults(t *testing.T) {
 			if driver == "mysql" {
 				begin = "start transaction"
 			}
-			var table strings.Builder
-			fmt.Fprintf(&table, "What InTx makes of failures of the network with this driver, written by\n"+
-				"go test -run TestFaults -update\n")
-			for _, message := range []string{begin, "insert", "commit"} {
-				for _, step := range []testkit.Step{testkit.Dial, testkit.Unwritten, testkit.PartlyWritten, testkit.Unanswered} {
-					if step == testkit.Dial && message != begin {
-						continue // the connection is there
-					}
-					fmt.Fprintf(&table, "\n%s %s\n%s", message, step, testkit.Outcomes(t, func(name string, errno syscall.Errno) string {
-						return fail(t, db, w, name, testkit.Fault{Step: step, Message: message, Errno: errno})
-					}))
-				}
-			}
-			golden(t, filepath.Join("testdata", "faults_"+driver+".txt"), table.String())
+			file := filepath.Join("testdata", "faults_"+driver+".txt")
+			testkit.TxFaults(t, w, begin, file, *update, func(fault testkit.Fault) testkit.Tx { return failing(t, db, w, fault) })
 		})
 	}
 }
 
-// golden compares a text with a file, or writes the file.
-func golden(t *testing.T, path, got string) {
+// failing runs a transaction that fails once.
+func failing(t *testing.T, db *sql.DB, w *testkit.Wire, fault testkit.Fault) (tx testkit.Tx) {
 	t.Helper()
-	if *update {
-		require.NoError(t, os.WriteFile(path, []byte(got), 0o600))
-	}
-	want, err := os.ReadFile(path)
-	require.NoError(t, err, "go test -run TestFaults -update writes it")
-	require.Equal(t, string(want), got, "go test -run TestFaults -update writes it anew")
-}
-
-// fail runs a transaction that fails once, and returns what became of it.
-func fail(t *testing.T, db *sql.DB, w *testkit.Wire, name string, fault testkit.Fault) string {
-	t.Helper()
-	what := fmt.Sprintf("%s %s %s", fault.Message, fault.Step, name)
 	db.SetMaxIdleConns(0)
 	if fault.Step != testkit.Dial {
 		db.SetMaxIdleConns(2)
@@ -86,40 +57,16 @@ func fail(t *testing.T, db *sql.DB, w *testkit.Wire, name string, fault testkit.
 	}
 	key := rand.Text()
 	w.Fail(fault)
-	attempts := 0
 	policy := &retry.Policy{Backoff: retry.Constant(0), NonIdempotent: true}
-	err := retrysql.InTx(t.Context(), db, policy, nil, func(ctx context.Context, tx *sql.Tx) error {
-		attempts++
-		_, err := tx.ExecContext(ctx, "INSERT INTO effect VALUES ('"+key+"')")
+	tx.Err = retrysql.InTx(t.Context(), db, policy, nil, func(ctx context.Context, in *sql.Tx) error {
+		tx.Attempts++
+		_, err := in.ExecContext(ctx, "INSERT INTO effect VALUES ('"+key+"')")
 		return err
 	})
-	require.True(t, w.Failed(), what)
-	done := effects(t, db, key)
-	switch {
-	case err == nil:
-		assert.Equal(t, 1, done, what)
-		return "repeated"
-	case errors.Is(err, retrysql.ErrCommitUnknown):
-		assert.Equal(t, "commit", fault.Message, what)
-		assert.Equal(t, 1, attempts, what)
-		if fault.Step == testkit.Unanswered {
-			assert.Equal(t, 1, done, what)
-		} else {
-			assert.Zero(t, done, what)
-		}
-		return "unknown"
-	default:
-		assert.Zero(t, done, what)
-		assert.NotEqual(t, "commit", fault.Message, what)
-		return "final"
-	}
-}
-
-// effects counts what a transaction did.
-func effects(t *testing.T, db *sql.DB, key string) (n int) {
-	t.Helper()
-	require.NoError(t, db.QueryRowContext(t.Context(), "SELECT COUNT(*) FROM effect WHERE name = '"+key+"'").Scan(&n))
-	return n
+	tx.Unknown = errors.Is(tx.Err, retrysql.ErrCommitUnknown)
+	count := "SELECT COUNT(*) FROM effect WHERE name = '" + key + "'"
+	require.NoError(t, db.QueryRowContext(t.Context(), count).Scan(&tx.Rows))
+	return tx
 }
 
 func openWiredPGX(t *testing.T, w *testkit.Wire) *sql.DB {

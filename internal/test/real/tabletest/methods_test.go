@@ -411,9 +411,7 @@ func TestErrors(t *testing.T) {
 		run(t, s.db, "CREATE TABLE nowhere (id integer PRIMARY KEY, status text, attempts integer, due_at bigint, lease_until bigint)")
 		assert.ErrorContains(t, table.Succeed(t.Context(), s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}), "fence")
 
-		done, cancel := context.WithCancel(t.Context())
-		cancel()
-		assert.ErrorIs(t, table.Extend(done, s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}, 0), context.Canceled)
+		assert.ErrorIs(t, table.Extend(testkit.Canceled(t.Context()), s.db, retrytable.Lease[int64]{ID: 1, Fence: 1}, 0), context.Canceled)
 
 		// An ID of another type.
 		words := &retrytable.Table[int64]{Dialect: s.dialect, Name: "words", Instants: s.instants}

@@ -2,7 +2,6 @@
 package tabletest_test
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -215,8 +214,7 @@ func TestPageThatNobodyWaitsFor(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, s *shop) {
 		page := pageOf(s.store, s.Table)
-		gone, cancel := context.WithCancel(t.Context())
-		cancel()
+		gone := testkit.Canceled(t.Context())
 		page.ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(gone, http.MethodGet, "http://example.com/", nil))
 		time.Sleep(time.Hour)
 		s.database.down.Store(true)
