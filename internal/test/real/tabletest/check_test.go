@@ -20,7 +20,7 @@ import (
 // smaller types.
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		require.NoError(t, table.Check(t.Context(), s.db))
 
 		old := &retrytable.Table[string]{Name: "old", Dialect: s.dialect, Instants: s.instants, Columns: retrytable.Columns{ID: "Key"}}
@@ -238,7 +238,7 @@ func TestCheckMySQL(t *testing.T) {
 // A failure of the database is not taken for a fault of the table.
 func TestCheckFails(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		err := table.Check(testkit.Canceled(t.Context()), s.db)
 		assert.ErrorIs(t, err, context.Canceled)
 		assert.NotErrorIs(t, err, retrytable.ErrTable)

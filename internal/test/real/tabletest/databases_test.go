@@ -103,11 +103,13 @@ func forEach(t *testing.T, kinds []kind, test func(t *testing.T, s *store)) {
 	}
 }
 
-// forEachTable is forEach with the table of jobs, which has the IDs 1 to n.
-func forEachTable(t *testing.T, kinds []kind, n int, test func(t *testing.T, s *store, table *retrytable.Table[int64])) {
+// forEachTable is forEach with a new table, such as jobs makes, which has the IDs 1 to n.
+func forEachTable(
+	t *testing.T, kinds []kind, table func() *retrytable.Table[int64], n int, test func(t *testing.T, s *store, table *retrytable.Table[int64]),
+) {
 	t.Helper()
 	forEach(t, kinds, func(t *testing.T, s *store) {
-		table := jobs()
+		table := table()
 		s.create(t, table, n)
 		test(t, s, table)
 	})

@@ -151,7 +151,7 @@ func TestErrorTextsRefused(t *testing.T) {
 // there is one.
 func TestErrorTextsCheck(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		if s.dialect == retrytable.MySQL { // whatever the server's own is
 			run(t, s.db, "ALTER TABLE jobs DEFAULT CHARACTER SET utf8mb4")
 		}

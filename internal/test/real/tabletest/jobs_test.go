@@ -45,9 +45,8 @@ func die(t testing.TB, s *store, table *retrytable.Table[int64], failures ...err
 // Each operation changes what it says, and nothing else.
 func TestOperations(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		ctx, table := t.Context(), mended()
-		s.create(t, table, 6)
+	forEachTable(t, kinds, mended, 6, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		die(t, s, table, errRefused, errRefused, retry.MarkFinal(fmt.Errorf("100%% bad_input")), errRefused, errRefused, errRefused)
 		run(t, s.db, "UPDATE jobs SET sort = 'mail' WHERE id IN (1, 3)")
 		first := s.record(t, s.db, 1)
@@ -94,9 +93,8 @@ func TestOperations(t *testing.T) {
 // A worker loses the lease of a job that is ended, given back or put off while it runs.
 func TestOperationsOnRunning(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		ctx, table := t.Context(), mended()
-		s.create(t, table, 4)
+	forEachTable(t, kinds, mended, 4, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		rows := testkit.Must(table.Claim(ctx, s.db, 4))(t)
 		type jobs = retrytable.Jobs[int64]
 		for i, test := range []struct {
@@ -234,9 +232,8 @@ func (s *store) insertDead(t testing.TB, n int) {
 // nothing: not even the time of the first one, which MaxElapsed counts from.
 func TestPutOffOfRunningJobs(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		ctx, table := t.Context(), mended()
-		s.create(t, table, 3)
+	forEachTable(t, kinds, mended, 3, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		rows := testkit.Must(table.Claim(ctx, s.db, 3))(t)
 		for _, row := range rows {
 			if row.ID == 3 {

@@ -207,9 +207,7 @@ func TestWorkerKindWithoutPolicyIsSeldom(t *testing.T) {
 // A column of kinds is read, and not written.
 func TestCheckKinds(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobsOfKinds()
-		s.create(t, table, 1)
+	forEachTable(t, databases, jobsOfKinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		require.NoError(t, table.Check(t.Context(), s.db))
 		s.db.SetMaxIdleConns(0) // a connection of pgx has plans with the types
 		run(t, s.db, "ALTER TABLE jobs DROP COLUMN sort")
@@ -318,9 +316,7 @@ func TestWorkerTurn(t *testing.T) {
 // An error of Turn, or its panic, is told, and nothing is claimed.
 func TestWorkerTurnFails(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := jobs()
-		s.create(t, table, 2)
+	forEachTable(t, databases, jobs, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		turn := func(context.Context, retrytable.DB) error { return assert.AnError }
 		w := &retrytable.Worker[int64]{
 			Table: table, DB: s.db, Work: func(context.Context, *retrytable.Job[int64]) error { return nil }, Concurrency: 2,

@@ -42,7 +42,7 @@ func next(row retrytable.Row[int64], err error) retry.Decision {
 // a transaction.
 func TestMethods(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 0, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 0, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for _, use := range []struct {
 			name string
 			db   func() (db retrytable.DB, end func() error)
@@ -252,7 +252,7 @@ func TestNoDeadlocks(t *testing.T) {
 // A transaction that holds rows does not hold up others.
 func TestSkipLocked(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), jobs, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 		defer cancel()
 		tx := s.begin(ctx, t)
@@ -277,7 +277,7 @@ func TestSkipLocked(t *testing.T) {
 // A job that was given back before it ran has not begun.
 func TestReleaseForgets(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		p := &retry.Policy{MaxElapsed: time.Hour, Backoff: retry.Constant(0)}
 		row := one(t, s.db, table)
 		s.ago(t, s.db, "first_at", 1, 2*time.Hour) // it was waiting for a worker to begin
@@ -302,7 +302,7 @@ func TestReleaseForgets(t *testing.T) {
 // A lease counts from when it was got, however long that took.
 func TestExtendWaits(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, append(of(kinds, retrytable.MySQL), kinds[:2]...), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, append(of(kinds, retrytable.MySQL), kinds[:2]...), jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		row := one(t, s.db, table)
 		for _, lock := range []string{"SELECT id FROM jobs FOR UPDATE", "UPDATE jobs SET note = 'seen'"} {
 			tx := testkit.Must(s.db.BeginTx(t.Context(), nil))(t)
@@ -321,7 +321,7 @@ func TestExtendWaits(t *testing.T) {
 // What somebody has written by hand does not keep others from working.
 func TestInfinity(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, of(databases, retrytable.PostgreSQL), 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, of(databases, retrytable.PostgreSQL), jobs, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		run(t, s.db, "UPDATE jobs SET first_at = '-infinity' WHERE id = 1")
 		run(t, s.db, "UPDATE jobs SET first_at = 'infinity' WHERE id = 2")
 		rows := testkit.Must(table.Claim(t.Context(), s.db, 10))(t)
@@ -370,7 +370,7 @@ func TestNulls(t *testing.T) {
 // nothing.
 func TestSchemaAgain(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		if s.dialect != retrytable.PostgreSQL {
 			_, err := s.db.ExecContext(t.Context(), table.Schema())
 			assert.ErrorContains(t, err, "uplicate column name")
@@ -446,7 +446,7 @@ func (b *begins) BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, 
 // looks at, so a sweep whose connection becomes silent would hold the end of another job.
 func TestNoTransactionForNothing(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, of(kinds, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, of(kinds, retrytable.MySQL), jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		db := &begins{DB: s.db}
 		assert.Len(t, testkit.Must(table.Claim(t.Context(), db, 2))(t), 1)
 		assert.Equal(t, int32(1), db.n.Load())

@@ -57,7 +57,7 @@ func TestMissing(t *testing.T) {
 // An index alone may be missing. In PostgreSQL, one that could not be made stays behind.
 func TestMissingIndex(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		switch s.dialect {
 		case retrytable.MySQL:
 			run(t, s.db, "ALTER TABLE jobs DROP INDEX sweep_3aab1c53")
@@ -309,7 +309,7 @@ func (k kind) raise() string {
 // What the program writes may be refused too, and a constraint that is deferred does not hide.
 func TestProbeOfTheProgram(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		deferred := " DEFERRABLE INITIALLY DEFERRED"
 		if s.dialect != retrytable.PostgreSQL {
 			deferred = ""
@@ -368,7 +368,7 @@ func TestProbeInserts(t *testing.T) {
 // A failure of the database is not taken for a fault of the table.
 func TestProbeFails(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx, cancel := context.WithCancel(t.Context())
 		w := &retrytable.Worker[int64]{InTx: func(context.Context, *sql.Tx, *retrytable.Outcome[int64]) error {
 			cancel()

@@ -51,9 +51,7 @@ func ask(t testing.TB, page http.Handler, method, query string, form url.Values,
 // A person sees the jobs, and changes them.
 func TestPage(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := mended()
-		s.create(t, table, 3)
+	forEachTable(t, databases, mended, 3, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		die(t, s, table, errRefused, errRefused, retry.MarkFinal(errors.New("Authorization: Bearer c2VjcmV0LXRva2Vu")))
 		page := pageOf(s, table)
 		answer, body := ask(t, page, "GET", "", nil)
@@ -88,9 +86,7 @@ func TestPage(t *testing.T) {
 // Nothing is changed by those who may not.
 func TestPageRefuses(t *testing.T) {
 	t.Parallel()
-	forEach(t, of(databases, retrytable.SQLite), func(t *testing.T, s *store) {
-		table := mended()
-		s.create(t, table, 1)
+	forEachTable(t, of(databases, retrytable.SQLite), mended, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		page := pageOf(s, table)
 		end := url.Values{"table": {"jobs"}, "id": {"1"}, "do": {"end"}}
 		for _, test := range []struct {
@@ -137,9 +133,7 @@ func TestPageRefuses(t *testing.T) {
 // What a stranger has put into a job is text, in one line or in lines of its own, and not long.
 func TestPageOfHostileJob(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := mended()
-		s.create(t, table, 1)
+	forEachTable(t, databases, mended, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		hostile := "</td><script>alert(1)</script>\x1b[31m\u202egnp.exe\u2066 ' onmouseover=alert(1) {{.}} password=hunter2\r\nSet-Cookie: a=b "
 		if s.dialect == retrytable.MySQL { // whatever the database has
 			run(t, s.db, "ALTER TABLE jobs MODIFY note mediumtext CHARACTER SET utf8mb4")
@@ -197,9 +191,7 @@ func TestPageInOutage(t *testing.T) {
 // than it was given.
 func TestPageOfManyLines(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		table := mended()
-		s.create(t, table, 1)
+	forEachTable(t, databases, mended, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		die(t, s, table, retry.MarkFinal(errors.Join(errors.New("no user"), errors.New("no mail"))))
 		page := pageOf(s, table)
 		form := url.Values{"table": {"jobs"}, "status": {"dead"}, "error": {"no user\r\nno mail"}, "do": {"try again"}}
@@ -227,9 +219,8 @@ func TestPageThatNobodyWaitsFor(t *testing.T) {
 // People see what is in the table, whatever type its instants have.
 func TestLooks(t *testing.T) {
 	t.Parallel()
-	forEach(t, kinds, func(t *testing.T, s *store) {
-		ctx, table := t.Context(), mended()
-		s.create(t, table, 4)
+	forEachTable(t, kinds, mended, 4, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		refused := func(n int) error {
 			return retry.Mark(fmt.Errorf("dial tcp 10.0.0.%d:543%d: refused: SQLSTATE 57014", n, n), retry.Verdict{Class: retry.Final, Category: "net"})
 		}
@@ -388,9 +379,8 @@ func TestPlansOfLooks(t *testing.T) {
 // The pages of a list have every job once, also of given IDs, and each says if some are in none.
 func TestPagesOfLists(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		ctx, table := t.Context(), mended()
-		s.create(t, table, 0)
+	forEachTable(t, databases, mended, 0, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+		ctx := t.Context()
 		ids := func(jobs retrytable.Jobs[int64]) (all []int64) {
 			for range 10 {
 				page := testkit.Must(table.List(ctx, s.db, jobs))(t)

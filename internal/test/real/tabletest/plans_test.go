@@ -349,7 +349,7 @@ func claimed(t *testing.T, s *store, table *retrytable.Table[int64], n int) (ids
 // Without an order, what has been due for longest goes first, new or not.
 func TestOrderOfDueTimes(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, databases, 6, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, databases, jobs, 6, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for id, since := range map[int64]time.Duration{
 			1: 10 * time.Minute, 2: 30 * time.Minute, 3: 20 * time.Minute, 4: 40 * time.Minute, 5: -time.Minute,
 		} {

@@ -23,7 +23,7 @@ import (
 // do.
 func TestWorkerClockOff(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		var delays []time.Duration
 		for _, off := range []time.Duration{0, time.Hour, -time.Hour} {
 			run(t, s.db, "UPDATE jobs SET status = 'ready', attempts = 0, due_at = NULL, first_at = NULL")
@@ -44,7 +44,7 @@ func TestWorkerClockOff(t *testing.T) {
 // The time limit of a job is measured by the clock of the database alone.
 func TestElapsedByDatabaseClock(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		p := &retry.Policy{
 			MaxElapsed: 30 * time.Minute, Backoff: retry.Constant(time.Minute), Jitter: retry.NoJitter,
 			Clock: retrytest.NewClock(time.Now().Add(time.Hour)),
@@ -80,7 +80,7 @@ func (s *store) in(t *testing.T, zone, hours string) *sql.DB {
 // Sessions in different zones mean the same instants.
 func TestSessionZones(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, of(kinds, retrytable.PostgreSQL, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, of(kinds, retrytable.PostgreSQL, retrytable.MySQL), jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx := t.Context()
 		east := s.in(t, "Pacific/Tongatapu", "+13:00")
 		west := s.in(t, "Pacific/Pago_Pago", "-11:00")
@@ -115,7 +115,7 @@ func TestSessionZones(t *testing.T) {
 // statement.
 func TestDelayInLongTransaction(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, of(databases, retrytable.PostgreSQL, retrytable.MySQL), jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		tx := s.begin(t.Context(), t)
 		row := one(t, tx, table)
 		sleep := "SELECT pg_sleep(0.2)"
@@ -133,7 +133,7 @@ func TestDelayInLongTransaction(t *testing.T) {
 // Nothing is early, whatever the columns cut off.
 func TestNeverEarly(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		for i := range 20 {
 			row := one(t, s.db, table)
 			delay := 100*time.Millisecond + time.Duration(i)*37*time.Microsecond + 1
@@ -155,7 +155,7 @@ func TestNeverEarly(t *testing.T) {
 // The longest delays there are fit.
 func TestLongestDelay(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		row := one(t, s.db, table)
 		longest := time.Duration(1<<63 - 1)
 		require.NoError(t, table.Extend(t.Context(), s.db, row.Lease, longest))
@@ -169,7 +169,7 @@ func TestLongestDelay(t *testing.T) {
 // The instants of the program's own statements are those of the table.
 func TestInstants(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, jobs, 2, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		run(t, s.db, "UPDATE jobs SET due_at = "+s.instants.Now(s.dialect)+" WHERE id = 1")
 		at := time.Now().Add(time.Hour)
 		run(t, s.db, "UPDATE jobs SET due_at = $1 WHERE id = 2", retrytable.Instant{Time: at, As: s.instants})
@@ -188,9 +188,7 @@ func TestInstants(t *testing.T) {
 // With a retrytabletest.Clock, nothing happens before its time and everything at it.
 func TestStoppedClock(t *testing.T) {
 	t.Parallel()
-	forEach(t, []kind{kinds[0], kinds[5]}, func(t *testing.T, s *store) { //nolint:thelper // the test itself
-		table := jobs()
-		s.create(t, table, 1)
+	forEachTable(t, []kind{kinds[0], kinds[5]}, jobs, 1, func(t *testing.T, s *store, table *retrytable.Table[int64]) { //nolint:thelper // the test itself
 		at := time.Date(2031, time.February, 3, 4, 5, 6, 0, time.UTC)
 		clock := retrytabletest.NewClock(at)
 		of := s.db.Driver()
