@@ -79,14 +79,7 @@ var budgetPromises = []promise[*contestant]{
 		budgetProbe(func(t tester, c *contestant) cell {
 			do := c.budget(policy{attempts: 3, first: 10 * time.Millisecond})
 			for range 20 {
-				_ = protect(func() {
-					record(t.Context(), do, func(_ context.Context, n int) error {
-						if n == 2 {
-							panic("boom")
-						}
-						return errOp
-					})
-				})
+				_ = protect(func() { record(t.Context(), do, panicsInSecond) })
 			}
 			for range 1000 {
 				_ = record(t.Context(), do, always(nil))

@@ -200,14 +200,7 @@ var errorPromises = []promise[*contestant]{
 		func(t tester, c *contestant) cell {
 			return bubble(t, func(t tester) cell {
 				do := c.prepare(policy{attempts: 3})
-				panicked := protect(func() {
-					record(t.Context(), do, func(_ context.Context, n int) error {
-						if n == 2 {
-							panic("boom")
-						}
-						return errOp
-					})
-				})
+				panicked := protect(func() { record(t.Context(), do, panicsInSecond) })
 				r := failing(t.Context(), c.prepare(policy{attempts: 3}))
 				return keptIf(panicked == "boom" && r.calls == 3, "panicked with %v, then %s", panicked, count(r.calls, "call"))
 			})

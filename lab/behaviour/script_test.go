@@ -256,6 +256,14 @@ func short(d time.Duration) string {
 	return s
 }
 
+// panicsInSecond is an operation whose second attempt panics.
+func panicsInSecond(_ context.Context, n int) error {
+	if n == 2 {
+		panic("boom")
+	}
+	return errOp
+}
+
 // protect returns what f panicked with.
 func protect(f func()) (panicked any) {
 	defer func() { panicked = recover() }()
