@@ -97,10 +97,8 @@ func TestFaults(t *testing.T) {
 			ps := load(t, sound)
 			before := get(t, ps, "search")
 			err := ps.Load("f.json", []byte(tt.text))
-			var invalid *retrypolicies.InvalidError
-			require.ErrorAs(t, err, &invalid)
 			var got []string
-			for _, f := range invalid.Faults {
+			for _, f := range testkit.As[*retrypolicies.InvalidError](t, err).Faults {
 				got = append(got, f.String())
 			}
 			assert.Equal(t, tt.want, got)
@@ -150,8 +148,7 @@ func TestManyFaults(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			var invalid *retrypolicies.InvalidError
-			require.ErrorAs(t, new(retrypolicies.Policies).Load("f.json", []byte(tt.text)), &invalid)
+			invalid := testkit.As[*retrypolicies.InvalidError](t, new(retrypolicies.Policies).Load("f.json", []byte(tt.text)))
 			require.Len(t, invalid.Faults, 101)
 			assert.Equal(t, "f.json: has more faults than these 100", invalid.Faults[0].String())
 			assert.Contains(t, invalid.Faults[1].String(), tt.first)
@@ -215,8 +212,7 @@ func TestFaultFields(t *testing.T) {
 	t.Parallel()
 	var ps retrypolicies.Policies
 	err := ps.Load("", []byte(`{"policies": {"a.b": {"backoff": {"schedule": [1, "x"]}}}}`))
-	var invalid *retrypolicies.InvalidError
-	require.ErrorAs(t, err, &invalid)
+	invalid := testkit.As[*retrypolicies.InvalidError](t, err)
 	require.Len(t, invalid.Faults, 1)
 	fault := invalid.Faults[0]
 	assert.Equal(t, retrypolicies.Fault{
@@ -306,9 +302,7 @@ func TestTextsFromStrangers(t *testing.T) {
 	} {
 		var ps retrypolicies.Policies
 		err := ps.Load(bad+".json", []byte(strings.ReplaceAll(text, "KEY", string(key))))
-		var invalid *retrypolicies.InvalidError
-		require.ErrorAs(t, err, &invalid)
-		require.Len(t, invalid.Faults, 1)
+		require.Len(t, testkit.As[*retrypolicies.InvalidError](t, err).Faults, 1)
 		assert.LessOrEqual(t, len(err.Error()), 2500)
 		assert.Equal(t, -1, strings.IndexFunc(err.Error(), func(r rune) bool { return !unicode.IsPrint(r) }), "%q", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/googleapis/gax-go/v2"
 	"github.com/googleapis/gax-go/v2/apierror"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -95,8 +94,7 @@ func TestInvoke(t *testing.T) {
 			assert.Equal(t, tt.want, s.calls)
 			assert.Equal(t, tt.want > tt.failures, err == nil, err)
 			if err != nil {
-				var e *apierror.APIError
-				require.ErrorAs(t, err, &e, "as without us")
+				testkit.As[*apierror.APIError](t, err) // as without us
 			}
 		})
 	}

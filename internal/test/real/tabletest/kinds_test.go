@@ -327,9 +327,7 @@ func TestWorkerTurnFails(t *testing.T) {
 		assert.Zero(t, n)
 		turn = func(context.Context, retrytable.DB) error { panic("at the disco") }
 		_, err = w.Once(t.Context())
-		var panicked *retry.PanicError
-		require.ErrorAs(t, err, &panicked)
-		assert.Equal(t, "Turn", panicked.In)
+		assert.Equal(t, "Turn", testkit.As[*retry.PanicError](t, err).In)
 		turn = func(context.Context, retrytable.DB) error { return nil }
 		n = testkit.Must(w.Once(t.Context()))(t)
 		assert.Equal(t, 1, n, "one job has a turn")
