@@ -3,10 +3,14 @@ package sqltable
 import (
 	"cmp"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // Comparison compares a table with what is in the database.
@@ -14,11 +18,13 @@ type Comparison struct {
 	*builder
 
 	found map[string]found  // the columns, by their folded names
-	built map[string]string // the indexes, and the statement that drops one that is of no use
+	built map[string]string // the indexes, and the qualified name of one that is of no use
 
 	partitioned bool // so that PostgreSQL makes and drops no index of it CONCURRENTLY, and MySQL has no Copy
 
 	unknown bool // PostgreSQL has no statistics of it
+
+	engine string // of a table of MySQL
 
 	misfits []misfit
 	missing []string // the SQL of parts
@@ -92,9 +98,80 @@ type found struct {
 	unique  bool     // by itself
 	lacks   []string // privileges
 	words   []string // of an enum
-	more    string   // the rest of the definition of an enum, where it must be repeated
 	length  int64    // of a text, in characters; less than 1 if there is no limit
 	charset string   // of a text, where each column has one
+	folds   bool     // texts that differ in nothing but capitals are equal
+	more    string   // the rest of the definition of an enum, where it must be repeated
+}
+
+// inspection are queries of what a table has.
+type inspection struct {
+	args    []any  // of each
+	columns string // the name, and what a found has; the privileges are two columns, and the words of an enum have quotes
+	table   string // whether it has partitions and lacks statistics, and its engine; "" where no table has any of these
+	indexes string // the name, the qualified name of one that is of no use, and the column that is unique because of it
+}
+
+// inspect reads what the table has, and reports misfits that are not about its columns. Without
+// columns, there is no table.
+func (c *Comparison) inspect(ctx context.Context, db DB) error {
+	i := c.dialect.inspection(c.builder)
+	err := each(ctx, db, func(rows *sql.Rows) error {
+		var f found
+		var name, words string
+		var read, write bool
+		err := rows.Scan(&name, &f.sqlType, &f.notNull, &f.unique, &read, &write, &words, &f.length, &f.charset, &f.folds, &f.more)
+		if !read {
+			f.lacks = append(f.lacks, "SELECT")
+		}
+		if !write {
+			f.lacks = append(f.lacks, "UPDATE")
+		}
+		for _, word := range quotedWord.FindAllString(words, -1) {
+			f.words = append(f.words, strings.ReplaceAll(word[1:len(word)-1], "''", "'"))
+		}
+		c.found[c.dialect.fold(name)] = f
+		return err
+	}, i.columns, i.args...)
+	if err != nil || !c.IsThere() {
+		return err
+	}
+	if i.table != "" {
+		err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&c.partitioned, &c.unknown, &c.engine) }, i.table, i.args...)
+		if err != nil {
+			return err
+		}
+	}
+	err = each(ctx, db, func(rows *sql.Rows) error {
+		var name, useless string
+		var unique sql.NullString
+		err := rows.Scan(&name, &useless, &unique)
+		c.built[name] = useless
+		if f, ok := c.found[c.dialect.fold(unique.String)]; ok {
+			f.unique = true
+			c.found[c.dialect.fold(unique.String)] = f
+		}
+		return err
+	}, i.indexes, i.args...)
+	if _, exists := c.found[c.dialect.fold(c.Columns.Due)]; err != nil || !exists || c.instants.key == nil {
+		return err
+	}
+	return c.unreadable(ctx, db)
+}
+
+// quotedWord matches a word of an enum.
+var quotedWord = regexp.MustCompile("'(?:[^']|'')*'")
+
+// unreadable reports a due time that is a text, and no instant.
+func (c *Comparison) unreadable(ctx context.Context, db DB) error {
+	unreadable := c.due + " IS NOT NULL AND " + c.key(c.due) + " IS NULL"
+	return each(ctx, db, func(rows *sql.Rows) error {
+		var text string
+		err := rows.Scan(&text)
+		c.misfit("Columns.Due", c.Columns.Due, fmt.Sprintf("has %s, which is no instant; to have such rows never run: "+
+			"UPDATE %s SET %s = NULL WHERE %s", show.Quote(text), c.table, c.due, unreadable))
+		return err
+	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }
 
 // content is what a column can have because of its type.
@@ -110,7 +187,7 @@ const (
 // Compare compares t with the table in the database.
 func (t *Table) Compare(ctx context.Context, db DB) (*Comparison, error) {
 	c := &Comparison{builder: t.builder(), found: map[string]found{}, built: map[string]string{}}
-	if err := c.dialect.inspect(ctx, db, c); err != nil {
+	if err := c.inspect(ctx, db); err != nil {
 		return nil, fmt.Errorf("retrytable: check: %w", err)
 	}
 	if len(c.found) == 0 {
@@ -122,6 +199,9 @@ func (t *Table) Compare(ctx context.Context, db DB) (*Comparison, error) {
 		if column.name != "" {
 			c.compare("Columns."+column.field, column, parts)
 		}
+	}
+	if c.engine != "" && c.engine != "InnoDB" {
+		c.misfit("Name", c.Name, "is of the engine "+c.engine+", and must be InnoDB: others do not lock rows")
 	}
 	c.rest(parts)
 	return c, nil
@@ -188,8 +268,16 @@ func (c *Comparison) typeMisfit(column column, got found) string {
 	return ""
 }
 
-// words checks that an enum has all words.
+// words checks that a column tells all words apart, and that an enum has them.
 func (c *Comparison) words(field string, column column, got found) {
+	seen := map[string]string{}
+	for _, word := range c.Statuses.all() {
+		folded := strings.ToLower(word)
+		if other, ok := seen[folded]; ok && other != word && got.folds {
+			c.misfit(field, column.name, fmt.Sprintf("has a collation to which %q is %q", word, other))
+		}
+		seen[folded] = word
+	}
 	if got.words == nil {
 		return
 	}
@@ -212,17 +300,25 @@ func (c *Comparison) rest(parts []part) {
 	}
 	for _, p := range parts {
 		_, found := c.found[c.dialect.fold(p.column)]
-		drop, built := c.built[p.index]
+		useless, built := c.built[p.index]
 		switch {
-		case p.column != "" && (found || named[p.column]), p.index != "" && built && drop == "":
+		case p.column != "" && (found || named[p.column]), p.index != "" && built && useless == "":
 		case p.dispensable:
-			sql := cmp.Or(p.online, p.sql)
-			if c.partitioned {
-				sql = p.sql
+			if useless != "" {
+				c.slow = append(c.slow, c.online("DROP INDEX IF EXISTS "+useless))
 			}
-			c.slow = append(c.slow, present(drop, sql)...)
+			c.slow = append(c.slow, c.online(p.sql))
 		default:
 			c.lack("Name", c.Name, "has no "+cmp.Or(optional(p.column, "column "+p.column), "index "+p.index), []string{p.sql})
 		}
 	}
+}
+
+// online is the statement about an index for a table in use.
+func (c *Comparison) online(sql string) string {
+	verb, index, ok := strings.Cut(sql, " INDEX ")
+	if !ok || c.Dialect != PostgreSQL || c.partitioned || verb != "CREATE" && verb != "DROP" {
+		return sql
+	}
+	return verb + " INDEX CONCURRENTLY " + index
 }

@@ -1,7 +1,6 @@
 package sqltable
 
 import (
-	"context"
 	"regexp"
 	"slices"
 	"strconv"
@@ -93,9 +92,8 @@ type dialect interface {
 	// altering makes statements of the SQL of parts.
 	altering(b *builder, sql []string) []string
 
-	// inspect reads which columns and indexes the table has, and reports misfits of other
-	// things that the table needs. Without columns, there is no table.
-	inspect(ctx context.Context, db DB, c *Comparison) error
+	// inspection are queries of what the table has.
+	inspection(b *builder) inspection
 
 	// takes says what a column of such a type can have, besides instants.
 	takes(f found) content

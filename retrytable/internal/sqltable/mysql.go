@@ -306,118 +306,45 @@ func (m mysqlExtend) update(ctx context.Context, db DB, args []any) (held bool, 
 	return held, err
 }
 
-const mysqlColumns = `SELECT c.COLUMN_NAME, c.COLUMN_TYPE, c.IS_NULLABLE = 'NO', c.PRIVILEGES,
-	coalesce(c.COLLATION_NAME, ''), coalesce(c.CHARACTER_SET_NAME, ''), c.COLUMN_DEFAULT, c.COLUMN_COMMENT,
-	coalesce(c.CHARACTER_MAXIMUM_LENGTH, -1), coalesce(t.ENGINE, ''), coalesce(t.CREATE_OPTIONS LIKE '%partitioned%', 0) FROM information_schema.COLUMNS c
-	JOIN information_schema.TABLES t ON t.TABLE_SCHEMA = c.TABLE_SCHEMA AND t.TABLE_NAME = c.TABLE_NAME
-	WHERE c.TABLE_SCHEMA = coalesce(?, DATABASE()) AND c.TABLE_NAME = ?`
-
-const mysqlIndexes = `SELECT INDEX_NAME, max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL, max(COLUMN_NAME)
-	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`
-
-func (d mysql) inspect(ctx context.Context, db DB, c *Comparison) error {
-	in, name := c.schemaAndName()
-	schema := sql.NullString{String: in, Valid: in != ""}
-	var engine string
-	err := each(ctx, db, func(rows *sql.Rows) error {
-		var f found
-		var column, privileges, collation, comment string
-		var dflt sql.NullString
-		err := rows.Scan(&column, &f.sqlType, &f.notNull, &privileges, &collation, &f.charset, &dflt, &comment, &f.length, &engine, &c.partitioned)
-		for _, privilege := range []string{"SELECT", "UPDATE"} {
-			if !strings.Contains(privileges, strings.ToLower(privilege)) {
-				f.lacks = append(f.lacks, privilege)
-			}
-		}
-		if strings.HasPrefix(f.sqlType, "enum(") {
-			f.words = mysqlWords(f.sqlType)
-			f.more = mysqlRest(f.charset, collation, f.notNull, dflt, comment)
-		}
-		if d.fold(column) == d.fold(c.Columns.Status) && strings.HasSuffix(collation, "_ci") {
-			c.distinct()
-		}
-		c.found[d.fold(column)] = f
-		return err
-	}, mysqlColumns, schema, name)
-	if err != nil || len(c.found) == 0 {
-		return err
+// inspection has the rest of the definition of an enum. MariaDB says of a default what SQL it is, and
+// MySQL what value it is.
+func (mysql) inspection(b *builder) inspection {
+	schema, name := b.schemaAndName()
+	return inspection{
+		args: []any{sql.NullString{String: schema, Valid: schema != ""}, name},
+		columns: `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', 0, PRIVILEGES LIKE '%select%', PRIVILEGES LIKE '%update%',
+	CASE WHEN DATA_TYPE = 'enum' THEN COLUMN_TYPE ELSE '' END, coalesce(CHARACTER_MAXIMUM_LENGTH, -1),
+	coalesce(CHARACTER_SET_NAME, ''), coalesce(COLLATION_NAME LIKE '%\_ci', 0),
+	coalesce(concat(' CHARACTER SET ', CHARACTER_SET_NAME, ' COLLATE ', COLLATION_NAME, CASE WHEN IS_NULLABLE = 'NO' THEN ' NOT NULL' ELSE '' END,
+		CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = CAST('NULL' AS binary) THEN ''
+			ELSE concat(' DEFAULT ', CASE WHEN COLUMN_DEFAULT LIKE '''%' THEN COLUMN_DEFAULT ELSE quote(COLUMN_DEFAULT) END) END,
+		CASE WHEN COLUMN_COMMENT = '' THEN '' ELSE concat(' COMMENT ', quote(COLUMN_COMMENT)) END), '')
+	FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ?`,
+		table: `SELECT coalesce(CREATE_OPTIONS LIKE '%partitioned%', 0), 0, coalesce(ENGINE, '')
+	FROM information_schema.TABLES WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ?`,
+		indexes: `SELECT INDEX_NAME, '', CASE WHEN max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL THEN max(COLUMN_NAME) END
+	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`,
 	}
-	if engine != "InnoDB" {
-		c.misfit("Name", c.Name, "is of the engine "+engine+", and must be InnoDB: others do not lock rows")
-	}
-	return each(ctx, db, func(rows *sql.Rows) error {
-		var index, column string
-		var unique bool
-		err := rows.Scan(&index, &unique, &column)
-		c.built[index] = ""
-		if unique {
-			f := c.found[d.fold(column)]
-			f.unique = true
-			c.found[d.fold(column)] = f
-		}
-		return err
-	}, mysqlIndexes, schema, name)
-}
-
-// mysqlRest is what follows the type in the definition of a column. MariaDB says of a
-// default what SQL it is, and MySQL what value it is.
-func mysqlRest(charset, collation string, notNull bool, dflt sql.NullString, comment string) string {
-	rest := " CHARACTER SET " + charset + " COLLATE " + collation
-	if notNull {
-		rest += " NOT NULL"
-	}
-	switch value := dflt.String; {
-	case !dflt.Valid || value == "NULL":
-	case strings.HasPrefix(value, "'"):
-		rest += " DEFAULT " + value
-	default:
-		rest += " DEFAULT " + literal(value)
-	}
-	if comment != "" {
-		rest += " COMMENT '" + strings.NewReplacer("'", "''", `\`, `\\`).Replace(comment) + "'"
-	}
-	return rest
-}
-
-// distinct reports words that differ in nothing but capitals.
-func (c *Comparison) distinct() {
-	seen := map[string]string{}
-	for _, word := range c.Statuses.all() {
-		folded := strings.ToLower(word)
-		if other, ok := seen[folded]; ok && other != word {
-			c.misfit("Columns.Status", c.Columns.Status, fmt.Sprintf("has a collation to which %q is %q", word, other))
-		}
-		seen[folded] = word
-	}
-}
-
-// mysqlWords reads the words of an enum from its type: "enum('ready','it”s done')".
-func mysqlWords(sqlType string) (words []string) {
-	for _, literal := range regexp.MustCompile(`'(?:[^']|'')*'`).FindAllString(sqlType, -1) {
-		words = append(words, strings.ReplaceAll(literal[1:len(literal)-1], "''", "'"))
-	}
-	return words
 }
 
 // mysqlType matches the part of a type that matters here.
 var mysqlType = regexp.MustCompile(`^[a-z]+`)
 
+var mysqlTypes = map[string]content{
+	"varchar": aStatus | aKind | aText, "text": aStatus | aKind | aText, "mediumtext": aStatus | aKind | aText,
+	"longtext": aStatus | aKind | aText, "char": aStatus | aKind, "tinytext": aStatus | aKind, "enum": aStatus | aKind,
+	"json": aKind,
+}
+
 func (mysql) takes(f found) content {
-	switch base := mysqlType.FindString(f.sqlType); base {
-	case "varchar", "text", "mediumtext", "longtext":
-		if f.charset == "utf8mb4" {
-			return aStatus | aKind | aText
-		}
-		return aStatus | aKind
-	case "char", "tinytext", "enum":
-		return aStatus | aKind
-	case "json":
-		return aKind
+	base := mysqlType.FindString(f.sqlType)
+	switch takes := mysqlTypes[base]; {
+	case strings.HasSuffix(base, "int"):
+		return anInteger
+	case f.charset != "utf8mb4":
+		return takes &^ aText
 	default:
-		if strings.HasSuffix(base, "int") {
-			return anInteger
-		}
-		return 0
+		return takes
 	}
 }
 

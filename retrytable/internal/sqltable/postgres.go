@@ -73,10 +73,8 @@ func (d postgres) parts(b *builder) []part {
 	_, table := b.schemaAndName() // an index is in the schema of its table
 	for _, i := range b.indexes() {
 		name := d.indexName(table, i.ending(b))
-		sql := fmt.Sprintf("IF NOT EXISTS %s ON %s (%s) WHERE %s", d.quote(name), b.table, i.columns(b), i.rows(b))
-		parts = append(parts, part{
-			index: name, sql: "CREATE INDEX " + sql, online: "CREATE INDEX CONCURRENTLY " + sql, dispensable: true,
-		})
+		sql := fmt.Sprintf("CREATE INDEX IF NOT EXISTS %s ON %s (%s) WHERE %s", d.quote(name), b.table, i.columns(b), i.rows(b))
+		parts = append(parts, part{index: name, sql: sql, dispensable: true})
 	}
 	if b.Notify != "" {
 		parts = append(parts, d.notifying(b))
@@ -252,66 +250,27 @@ func (d postgres) extender(b *builder, longer assignments) updater {
 		b.id, b.table, b.held(numbered(1)), b.table, longer(numbered(0)), b.id))
 }
 
-const postgresColumns = `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,
+// A table without statistics is one whose migration was killed before the last statement. In a small
+// one, that does not matter. The triggers are among the indexes, with the bodies of their functions.
+func (postgres) inspection(b *builder) inspection {
+	return inspection{
+		args: []any{b.table},
+		columns: `SELECT a.attname, format_type(a.atttypid, NULL), a.attnotnull,
 	EXISTS (SELECT 1 FROM pg_index i WHERE i.indrelid = a.attrelid AND i.indisunique AND i.indisvalid
 		AND i.indpred IS NULL AND i.indnkeyatts = 1 AND i.indkey[0] = a.attnum),
 	has_column_privilege(a.attrelid, a.attnum, 'SELECT'), has_column_privilege(a.attrelid, a.attnum, 'UPDATE'),
-	coalesce((SELECT string_agg(e.enumlabel, chr(1)) FROM pg_enum e WHERE e.enumtypid = a.atttypid), ''),
-	CASE WHEN a.atttypid = 'varchar'::regtype THEN a.atttypmod - 4 ELSE -1 END
-	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`
-
-// A table without statistics is one whose migration was killed before the last statement. In a small
-// one, that does not matter.
-const postgresPartitioned = `SELECT relkind = 'p', relkind <> 'p' AND reltuples > 1000 AND NOT row_security_active(c.oid) AND NOT EXISTS (
-	SELECT FROM pg_stats s WHERE s.schemaname = (SELECT nspname FROM pg_namespace WHERE oid = relnamespace) AND s.tablename = relname AND s.attname = $2)
-	AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = $2 AND a.attstattarget = 0)
-	FROM pg_class c WHERE oid = to_regclass($1)`
-
-// The triggers are among the indexes, with the bodies of their functions.
-const postgresIndexes = `SELECT c.relname::text, i.indexrelid::regclass::text, i.indisvalid
+	coalesce((SELECT string_agg(quote_literal(e.enumlabel), ',') FROM pg_enum e WHERE e.enumtypid = a.atttypid), ''),
+	CASE WHEN a.atttypid = 'varchar'::regtype THEN a.atttypmod - 4 ELSE -1 END, '', false, ''
+	FROM pg_attribute a WHERE a.attrelid = to_regclass($1) AND a.attnum > 0 AND NOT a.attisdropped`,
+		table: `SELECT relkind = 'p', relkind <> 'p' AND reltuples > 1000 AND NOT row_security_active(c.oid) AND NOT EXISTS (
+	SELECT FROM pg_stats s WHERE s.schemaname = (SELECT nspname FROM pg_namespace WHERE oid = relnamespace) AND s.tablename = relname AND s.attname = status)
+	AND NOT EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = status AND a.attstattarget = 0), ''
+	FROM pg_class c, (SELECT CAST(` + literal(b.Columns.Status) + ` AS name) AS status) AS named WHERE oid = to_regclass($1)`,
+		indexes: `SELECT c.relname::text, CASE WHEN i.indisvalid THEN '' ELSE i.indexrelid::regclass::text END, NULL
 	FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = to_regclass($1)
-	UNION ALL SELECT tgname || ':' || prosrc, '', true FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
-	WHERE tgrelid = to_regclass($1) AND NOT tgisinternal`
-
-func (postgres) inspect(ctx context.Context, db DB, c *Comparison) error {
-	err := each(ctx, db, func(rows *sql.Rows) error {
-		var f found
-		var name, words string
-		var read, write bool
-		if err := rows.Scan(&name, &f.sqlType, &f.notNull, &f.unique, &read, &write, &words, &f.length); err != nil {
-			return err
-		}
-		if !read {
-			f.lacks = append(f.lacks, "SELECT")
-		}
-		if !write {
-			f.lacks = append(f.lacks, "UPDATE")
-		}
-		if words != "" {
-			f.words = strings.Split(words, "\x01")
-		}
-		c.found[name] = f
-		return nil
-	}, postgresColumns, c.table)
-	if err != nil {
-		return err
+	UNION ALL SELECT tgname || ':' || prosrc, '', NULL FROM pg_trigger JOIN pg_proc p ON p.oid = tgfoid
+	WHERE tgrelid = to_regclass($1) AND NOT tgisinternal`,
 	}
-	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&c.partitioned, &c.unknown) }, postgresPartitioned, c.table, c.Columns.Status)
-	if err != nil {
-		return err
-	}
-	return each(ctx, db, func(rows *sql.Rows) error {
-		var name, qualified string
-		var valid bool
-		err := rows.Scan(&name, &qualified, &valid)
-		if c.built[name] = ""; !valid {
-			c.built[name] = "DROP INDEX CONCURRENTLY IF EXISTS " + qualified
-			if c.partitioned {
-				c.built[name] = "DROP INDEX IF EXISTS " + qualified
-			}
-		}
-		return err
-	}, postgresIndexes, c.table)
 }
 
 // mend reads instants without a zone in the time zone of the session, as PostgreSQL does
@@ -332,21 +291,18 @@ func (d postgres) mend(b *builder, column column, f found, words []string) (all 
 	return all
 }
 
+// A character is padded with spaces, which a comparison leaves out.
+var postgresTypes = map[string]content{
+	"smallint": anInteger, "integer": anInteger, "bigint": anInteger,
+	"text": aStatus | aKind | aText, "character varying": aStatus | aKind | aText, "character": aStatus,
+	"json": aKind, "jsonb": aKind,
+}
+
 func (postgres) takes(f found) content {
-	switch {
-	case slices.Contains([]string{"smallint", "integer", "bigint"}, f.sqlType):
-		return anInteger
-	case f.sqlType == "text", f.sqlType == "character varying":
-		return aStatus | aKind | aText
-	case f.words != nil:
+	if f.words != nil {
 		return aStatus | aKind
-	case f.sqlType == "character": // padded with spaces, which a comparison leaves out
-		return aStatus
-	case f.sqlType == "json", f.sqlType == "jsonb":
-		return aKind
-	default:
-		return 0
 	}
+	return postgresTypes[f.sqlType]
 }
 
 func (d postgres) instantMisfit(b *builder, name string, f found) string {

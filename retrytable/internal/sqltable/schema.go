@@ -25,7 +25,6 @@ func (t *Table) Schema() []string {
 type part struct {
 	column, index string // the name of one of them, without quotes
 	sql           string // a statement, or a clause of one; see altering
-	online        string // the statement for a table in use, if it is another one
 	dispensable   bool   // the statements work without it, but take long in a large table
 }
 

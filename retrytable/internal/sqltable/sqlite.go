@@ -2,13 +2,9 @@ package sqltable
 
 import (
 	"cmp"
-	"context"
-	"database/sql"
 	"fmt"
 	"regexp"
 	"strings"
-
-	"github.com/seed-5ff3c98e/retry/internal/show"
 )
 
 // sqlite is SQLite.
@@ -132,51 +128,15 @@ func (sqlite) grouper(*builder, *Update, assignments) grouper { return oneByOne{
 // extender needs no lock: nobody else writes meanwhile.
 func (sqlite) extender(b *builder, longer assignments) updater { return b.plain(longer, 0) }
 
-func (d sqlite) inspect(ctx context.Context, db DB, c *Comparison) error {
-	schema, name := c.schemaAndName()
-	schema = cmp.Or(schema, "main")
-	keys := 0
-	err := each(ctx, db, func(rows *sql.Rows) error {
-		var f found
-		var name string
-		var key int
-		err := rows.Scan(&name, &f.sqlType, &f.notNull, &key)
-		if key > 0 {
-			keys++
-			f.unique = true
-		}
-		c.found[d.fold(name)] = f
-		return err
-	}, `SELECT name, type, "notnull", pk FROM pragma_table_info(?1, ?2)`, name, schema)
-	if err != nil {
-		return err
+func (sqlite) inspection(b *builder) inspection {
+	schema, name := b.schemaAndName()
+	return inspection{
+		args: []any{name, cmp.Or(schema, "main")},
+		columns: `SELECT name, type, "notnull", pk > 0 AND (SELECT count(*) FROM pragma_table_info(?1, ?2) WHERE pk > 0) = 1, 1, 1, '', -1, '', 0, ''
+	FROM pragma_table_info(?1, ?2)`,
+		indexes: `SELECT l.name, '', CASE WHEN l."unique" AND NOT l.partial AND count(*) = 1 THEN max(i.name) END
+	FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i GROUP BY l.name`,
 	}
-	id, exists := c.found[d.fold(c.Columns.ID)]
-	id.unique = id.unique && keys == 1
-	err = each(ctx, db, func(rows *sql.Rows) error {
-		var index string
-		var column sql.NullString
-		var whole bool
-		err := rows.Scan(&index, &column, &whole)
-		c.built[index] = ""
-		id.unique = id.unique || whole && d.fold(column.String) == d.fold(c.Columns.ID)
-		return err
-	}, `SELECT l.name, max(i.name), l."unique" AND NOT l.partial AND count(*) = 1
-		FROM pragma_index_list(?1, ?2) l, pragma_index_info(l.name, ?2) i GROUP BY l.name`, name, schema)
-	if exists {
-		c.found[d.fold(c.Columns.ID)] = id
-	}
-	if _, exists := c.found[d.fold(c.Columns.Due)]; err != nil || !exists || c.instants.key == nil {
-		return err
-	}
-	unreadable := c.due + " IS NOT NULL AND " + c.instants.key(c.due) + " IS NULL"
-	return each(ctx, db, func(rows *sql.Rows) error {
-		var text string
-		err := rows.Scan(&text)
-		c.misfit("Columns.Due", c.Columns.Due, fmt.Sprintf("has %s, which is no instant; to have such rows never run: "+
-			"UPDATE %s SET %s = NULL WHERE %s", show.Quote(text), c.table, c.due, unreadable))
-		return err
-	}, "SELECT "+c.due+" FROM "+c.table+" WHERE "+unreadable+" LIMIT 1")
 }
 
 // sqliteText matches the types of which SQLite does not make numbers.
