@@ -82,24 +82,31 @@ func (t *Table[ID]) list(
 	if jobs.After != nil {
 		l.After = *jobs.After
 	}
-	found, err := s.List(ctx, db, l)
-	for _, r := range found.Rows {
-		page.Jobs = append(page.Jobs, recordOf[ID](r))
+	found, err := sqltable.List(ctx, db, s, l, func(rows *sql.Rows) (Record[ID], error) { return scanRecord[ID](rows, s) })
+	if err != nil {
+		return page, t.explained(ctx, db, err)
 	}
-	if id, ok := found.Next.(ID); ok {
+	page.Jobs, page.Partial = found.Rows, found.Partial
+	if len(page.Jobs) > limit {
+		page.Jobs = page.Jobs[:limit]
+		page.Next = &page.Jobs[limit-1].ID
+	} else if id, ok := found.Last.(ID); ok && !page.Partial {
 		page.Next = &id
 	}
-	page.Partial = found.Partial
-	return page, t.explained(ctx, db, err)
+	return page, nil
 }
 
-func recordOf[ID any](r sqltable.Record) Record[ID] {
-	id, _ := r.ID.(ID)
-	return Record[ID]{
-		ID: id, Status: Status(r.Status), Word: r.Word, Kind: r.Kind, Category: r.Category, Error: r.Error,
-		Attempts: r.Attempts, RateLimited: r.RateLimited, Pending: r.Pending, Fence: r.Fence,
-		Due: r.Due, Lease: r.Lease, First: r.First, Ended: r.Ended, Now: r.Now,
-	}
+func scanRecord[ID any](rows *sql.Rows, s *sqltable.Statements) (r Record[ID], err error) {
+	var word, kind, category, text sql.NullString
+	var first, ended, due, lease, now sql.NullInt64
+	var hasDue bool
+	err = rows.Scan(&r.ID, &r.Fence, &word, &hasDue, &r.Attempts, &r.RateLimited, &r.Pending,
+		&first, &ended, &due, &lease, &kind, &category, &text, &now)
+	r.Status = Status(s.StatusOf(word.String, hasDue))
+	r.Word, r.Kind, r.Category, r.Error = word.String, kind.String, category.String, text.String
+	r.First, r.Ended, r.Due, r.Lease = sqltable.Instant(first), sqltable.Instant(ended), sqltable.Instant(due), sqltable.Instant(lease)
+	r.Now = sqltable.Instant(now)
+	return r, err
 }
 
 // Field is a column of a row, and what it has, as the driver returns it. Texts are strings.

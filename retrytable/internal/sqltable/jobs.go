@@ -221,8 +221,7 @@ const batch = 1000
 // Operate changes up to most rows, in the order of their IDs. It returns how many it has
 // changed, also with an error.
 func (s *Statements) Operate(ctx context.Context, db DB, o Operation, f Filter, most int64) (n int64, err error) {
-	b := s.builder()
-	users := userArgs{name: o.Name}
+	b, users := s.builder, userArgs{name: o.Name}
 	users.NArgs, _ = b.parameters(set(f.Where, o.Set))
 	if err := users.CheckArgs(f.Args); err != nil {
 		return 0, err
@@ -258,23 +257,13 @@ func (b *builder) following(ctx context.Context, db DB, f Filter, after any, mos
 	if after != nil {
 		wheres = append(wheres, b.id+" > "+v.parameter(after))
 	}
-	p := picking{builder: b, from: b.operated(f), wheres: wheres}
-	sql, args := narrowing{&Pick{table: b.Table, id: b.id}, Some{N: most}, v.all}.of(b.renumbered(p.through()))
-	return b.ids(ctx, db, sql, args...)
-}
-
-// operated is what the rows of an operation are found by.
-func (b *builder) operated(f Filter) index {
-	if f.Status == Dead && len(f.IDs) == 0 {
-		return b.deadIndex()
+	by := index{condition: b.among(f.Status), by: b.id}
+	if f.Status == Dead {
+		by = b.deadIndex()
 	}
-	return index{condition: b.among(f.Status), by: b.id}
-}
-
-// through is a query of the IDs of the rows of an index.
-func (p *picking) through() string {
-	from, rows, order := p.dialect.through(p.builder, p.from)
-	return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %s", p.id, from, p.conditions(rows), order, someRows)
+	from, rows, order := b.dialect.through(b, by)
+	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d", b.id, from, and(rows, wheres...), order, most))
+	return b.ids(ctx, db, q.sql, q.ordered(v.all)...)
 }
 
 // operate changes those of the rows that still are as the filter wants them. It waits for the

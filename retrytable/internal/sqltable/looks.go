@@ -23,7 +23,7 @@ type Tally struct {
 // Counts counts the rows. It reads up to most rows of each index, and of the newest rows by
 // their IDs: it is exact if there are no more than that.
 func (s *Statements) Counts(ctx context.Context, db DB, most int) (all []Tally, err error) {
-	b := s.builder()
+	b := s.builder
 	parts := []index{{by: b.id + " DESC"}}
 	for _, i := range b.indexes() {
 		if b.OrderBy != "" || i.suffix != "_promote" {
@@ -109,7 +109,7 @@ type Times struct{ Now, Oldest, Next time.Time }
 
 // Times reads them, of the rows that have a due time.
 func (s *Statements) Times(ctx context.Context, db DB) (t Times, err error) {
-	b := s.builder()
+	b := s.builder
 	i := b.claimIndex()
 	if i.due == "" {
 		i = b.promoteIndex()
@@ -126,27 +126,19 @@ func (s *Statements) Times(ctx context.Context, db DB) (t Times, err error) {
 	if err != nil {
 		return t, fmt.Errorf("retrytable: counts: %w", err)
 	}
-	return Times{instant(clock), instant(past), instant(next)}, nil
+	return Times{Instant(clock), Instant(past), Instant(next)}, nil
 }
 
-func instant(micros sql.NullInt64) time.Time {
+// Instant is one in microseconds since 1970. NULL is the zero Time.
+func Instant(micros sql.NullInt64) time.Time {
 	if !micros.Valid {
 		return time.Time{}
 	}
 	return time.UnixMicro(micros.Int64).UTC()
 }
 
-// Record is what a row has.
-type Record struct {
-	ID                             any
-	Fence                          int64
-	Word, Kind, Category, Error    string
-	Status                         Status
-	Attempts, RateLimited, Pending int
-	First, Ended, Due, Lease, Now  time.Time
-}
-
-// record are the columns of a Record, with so many characters of its text.
+// record are the columns of a [Listing]: the ID, the fence, the word of the status, whether there is a due time,
+// three counts, four instants, three texts, of which the last has so many characters, and now.
 func (b *builder) record(text int) string {
 	either := func(name, sql, none string) string { return cmp.Or(optional(name, sql), none) }
 	at := func(name, column string) string { return either(name, b.instants.micros(column), "NULL") }
@@ -164,18 +156,6 @@ func (b *builder) record(text int) string {
 
 const longestWord = 200
 
-func (t *Table) scanRecord(rows *sql.Rows) (r Record, err error) {
-	var word, kind, category, text sql.NullString
-	var first, ended, due, lease, now sql.NullInt64
-	var hasDue bool
-	r.ID, err = t.ScanID(rows, &r.Fence, &word, &hasDue, &r.Attempts, &r.RateLimited, &r.Pending,
-		&first, &ended, &due, &lease, &kind, &category, &text, &now)
-	r.Word, r.Kind, r.Category, r.Error = word.String, kind.String, category.String, text.String
-	r.Status = t.StatusOf(r.Word, hasDue)
-	r.First, r.Ended, r.Due, r.Lease, r.Now = instant(first), instant(ended), instant(due), instant(lease), instant(now)
-	return r, err
-}
-
 // Listing is a page of rows, the newest first by their IDs.
 type Listing struct {
 	Filter
@@ -187,16 +167,18 @@ type Listing struct {
 }
 
 // Listed is what a Listing has found.
-type Listed struct {
-	Rows    []Record
-	Next    any  // the ID after which there may be more, or nil
-	Partial bool // rows were not looked at that the next pages do not have either
+type Listed[R any] struct {
+	Rows []R // up to one more than the limit
+
+	// Last is the ID of the last row that was looked at, if there may be others. It is nil if it does
+	// not matter because there is a row more. Partial says that no page has those others.
+	Last    any
+	Partial bool
 }
 
-// List returns rows.
-func (s *Statements) List(ctx context.Context, db DB, l Listing) (found Listed, err error) {
-	b := s.builder()
-	users := userArgs{name: l.Name}
+// List returns rows, each as scan reads it.
+func List[R any](ctx context.Context, db DB, s *Statements, l Listing, scan func(*sql.Rows) (R, error)) (found Listed[R], err error) {
+	b, users := s.builder, userArgs{name: l.Name}
 	users.NArgs, _ = b.parameters(l.Where)
 	if err := users.CheckArgs(l.Args); err != nil {
 		return found, err
@@ -212,29 +194,15 @@ func (s *Statements) List(ctx context.Context, db DB, l Listing) (found Listed, 
 		conditions = append(conditions, b.id+" < "+v.parameter(l.After))
 	}
 	from := b.dialect.byIDs(b, fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
-	parts := []string{from}
-	for _, condition := range present(conditions...) {
-		parts = append(parts, "("+condition+")")
-	}
-	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d",
-		b.record(l.Text), strings.Join(parts, " AND "), b.id, l.Limit+1))
+	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d", b.record(l.Text), and(from, conditions...), b.id, l.Limit+1))
 	err = each(ctx, db, func(rows *sql.Rows) error {
-		r, err := b.scanRecord(rows)
+		r, err := scan(rows)
 		found.Rows = append(found.Rows, r)
 		return err
 	}, q.sql, q.ordered(v.all)...)
-	switch {
-	case err != nil:
-		return Listed{}, users.failed(err)
-	case len(found.Rows) > l.Limit && w.byID:
-		return Listed{Rows: found.Rows[:l.Limit], Next: found.Rows[l.Limit-1].ID}, nil
-	}
-	found.Next, err = w.last(ctx, db)
-	if found.Partial = found.Next != nil && !w.byID; found.Partial {
-		found.Next = nil // no page has what follows
-	}
-	if len(found.Rows) > l.Limit {
-		found.Rows, found.Next = found.Rows[:l.Limit], found.Rows[l.Limit-1].ID
+	if err == nil && (len(found.Rows) <= l.Limit || !w.byID) {
+		found.Last, err = w.last(ctx, db)
+		found.Partial = found.Last != nil && !w.byID
 	}
 	return found, users.failed(err)
 }
@@ -328,7 +296,7 @@ func (w window) last(ctx context.Context, db DB) (id any, err error) {
 // Whole returns all columns of a row, by their names, and what they have. They are none if there
 // is no such row.
 func (s *Statements) Whole(ctx context.Context, db DB, id any) (names []string, all []any, err error) {
-	b := s.builder()
+	b := s.builder
 	q := b.dialect.bind("SELECT * FROM " + b.table + " WHERE " + b.id + " = $1")
 	err = each(ctx, db, func(rows *sql.Rows) (err error) {
 		if names, err = rows.Columns(); err != nil {

@@ -205,7 +205,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 	}
 	if _, ok := db.(beginner); ok {
 		sql, args := some.of(found.look)
-		seen, err := some.table.ids(ctx, db, sql, args...)
+		seen, err := some.b.ids(ctx, db, sql, args...)
 		if err != nil || len(seen) == 0 {
 			return err
 		}
@@ -213,7 +213,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 	}
 	return InTx(ctx, db, func(db DB) error {
 		sql, args := some.of(found.lock)
-		ids, err := some.table.ids(ctx, db, sql, args...)
+		ids, err := some.b.ids(ctx, db, sql, args...)
 		if err != nil || len(ids) == 0 {
 			return err
 		}

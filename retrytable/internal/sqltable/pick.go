@@ -16,11 +16,8 @@ type Pick struct {
 	userArgs
 	picker
 
-	table *Table
-	id    string // the quoted name
-	look  query  // the query of the IDs of its rows, which changes nothing
-
-	kindText, ownerText string // the columns of Owner as texts
+	b    *builder
+	look query // the query of the IDs of its rows, which changes nothing
 }
 
 // picker is how a dialect picks rows.
@@ -67,7 +64,7 @@ func Rows[T any](
 // Look returns the IDs of the rows that p would take, in their order. It changes nothing.
 func (p *Pick) Look(ctx context.Context, db DB, some Some, args []any) ([]any, error) {
 	sql, args := narrowing{p, some, args}.of(p.look)
-	return p.table.ids(ctx, db, sql, args...)
+	return p.b.ids(ctx, db, sql, args...)
 }
 
 // narrowing narrows the queries of a Pick to some rows.
@@ -103,7 +100,7 @@ func (r narrowing) of(q query) (sql string, args []any) {
 	add := func(column, word string, values []any) {
 		if len(values) > 0 {
 			list, more := idList(len(args), values)
-			conditions.WriteString(r.table.Dialect.sql().bind(" AND " + column + word + list).sql)
+			conditions.WriteString(r.b.dialect.bind(" AND " + column + word + list).sql)
 			args = slices.Concat(args, more)
 		}
 	}
@@ -111,9 +108,9 @@ func (r narrowing) of(q query) (sql string, args []any) {
 	if r.None {
 		word = " NOT IN "
 	}
-	add(r.id, word, r.IDs)
-	for i, column := range []string{r.kindText, r.ownerText} {
-		key := i == 1
+	add(r.b.id, word, r.IDs)
+	for i, column := range []string{r.b.kind, r.b.owner} {
+		key, column := i == 1, r.b.dialect.exactText(column)
 		var names []any
 		for _, o := range r.But {
 			if o.Key == key {
@@ -132,7 +129,7 @@ func (r narrowing) of(q query) (sql string, args []any) {
 	}
 	first := ""
 	if r.these() && len(r.IDs) <= r.N { // the index of their order has others before them
-		first = r.id + ", "
+		first = r.b.id + ", "
 	}
 	return strings.NewReplacer(
 		firstByID, first, someRows, strconv.Itoa(n), manyRows, strconv.Itoa(max(n, mostMerged)), moreRows, strconv.Itoa(n+mostLocked),
@@ -164,10 +161,7 @@ func (b *builder) pick(name string, from index, wheres []string, addition, retur
 
 func (b *builder) picked(name string, nArgs int, p *picking) *Pick {
 	run, look := b.dialect.picker(p)
-	return &Pick{
-		userArgs: userArgs{name, nArgs}, picker: run, table: b.Table, id: b.id, look: b.renumbered(look),
-		kindText: b.dialect.exactText(b.kind), ownerText: b.dialect.exactText(b.owner),
-	}
+	return &Pick{userArgs{name, nArgs}, run, b, b.renumbered(look)}
 }
 
 // renumbered is a query with new numbers for its parameters, because PostgreSQL cannot tell
@@ -202,13 +196,7 @@ func (p *picking) selection() string {
 
 // conditions are those of an index and of the user.
 func (p *picking) conditions(first string) string {
-	conditions := []string{first}
-	for _, where := range p.wheres {
-		if where != "" {
-			conditions = append(conditions, "("+where+")")
-		}
-	}
-	return strings.Join(conditions, " AND ") + theseRows
+	return and(first, p.wheres...) + theseRows
 }
 
 // merges reports whether p is a claim that merges.

@@ -16,7 +16,7 @@ import (
 // Statements are those of one Table. The parameters of the user come first, so that those of
 // ours do not change their numbers.
 type Statements struct {
-	*Table // with its defaults
+	*builder // of a Table with its defaults
 
 	Claim, Sweep, Promote *Pick
 	Promotes              bool // a claim promotes first
@@ -36,7 +36,7 @@ func (t *Table) Statements() *Statements {
 		touch = "UPDATE " + b.table + " SET " + b.fence + " = " + b.fence + " WHERE FALSE"
 	}
 	return &Statements{
-		Table:     t,
+		builder:   b,
 		Touch:     touch,
 		Claim:     b.claim(),
 		Sweep:     b.sweep(),
@@ -44,8 +44,8 @@ func (t *Table) Statements() *Statements {
 		Promotes:  t.OrderBy != "" && !t.NoPromote && !t.Merge,
 		Leases:    b.leases(),
 		succeed:   b.succeed(),
-		retry:     b.fail(t.Statuses.Waiting, t.Set.Retry, true),
-		die:       b.fail(t.Statuses.Dead, t.Set.End, false),
+		retry:     b.failing(true, t.Set.Retry),
+		die:       b.failing(false, t.Set.End),
 		extend:    b.extend(),
 		release:   b.release(t.Statuses.Ready, b.forget(""), false),
 		postpone:  b.release(t.Statuses.Waiting, b.forget(""), true),
@@ -104,6 +104,16 @@ func set(assignments ...string) string { return strings.Join(present(assignments
 // present returns those that are not empty.
 func present(all ...string) []string {
 	return slices.DeleteFunc(all, func(one string) bool { return one == "" })
+}
+
+// and adds conditions to one. Some may be empty.
+func and(first string, more ...string) string {
+	for _, condition := range more {
+		if condition != "" {
+			first += " AND (" + condition + ")"
+		}
+	}
+	return first
 }
 
 // optional is the SQL for an optional column.
@@ -187,34 +197,6 @@ func (s *Statements) Succeed(c Claimed, word string) *Change {
 	return &Change{s.succeed, c, []any{word}}
 }
 
-// fail stores the counts as they are, because a claim counts in advance: if the failure
-// costs no attempt, the caller has subtracted the attempt already.
-func (b *builder) fail(status, addition string, again bool) *Update {
-	return b.update("fail", set(b.Set.Fail, addition), 0, func(parameter func() string) string {
-		assignments := set(b.status+" = "+literal(status), b.leaseUntil+" = NULL", b.ends())
-		if again || b.Columns.Attempts != "" { // a retry that is not granted does not count
-			assignments = set(assignments, b.attempts+" = "+parameter())
-		}
-		if b.Columns.RateLimited != "" {
-			assignments = set(assignments, b.rateLimited+" = "+parameter())
-		}
-		if b.Columns.Pending != "" {
-			assignments = set(assignments, b.pending+" = "+parameter())
-		}
-		if b.Columns.First != "" {
-			assignments = set(assignments, b.first+" = coalesce("+b.instants.of(parameter())+", "+b.first+")")
-		}
-		assignments = set(assignments, b.next(again, parameter))
-		if b.Columns.Category != "" {
-			assignments = set(assignments, b.category+" = "+parameter())
-		}
-		if b.Columns.Error != "" {
-			assignments = set(assignments, b.text+" = "+parameter())
-		}
-		return assignments
-	})
-}
-
 // Failure is what is stored of a failure.
 type Failure struct {
 	Retry                          bool
@@ -225,49 +207,64 @@ type Failure struct {
 	Text                           any // a string or nil; only for a table with Columns.Error
 }
 
-// Fail stores a failure.
-func (s *Statements) Fail(c Claimed, f Failure) *Change {
-	u, columns := s.die, s.Columns
-	var values []any // in the order of the parameters of fail
-	if f.Retry || columns.Attempts != "" {
-		values = append(values, int64(f.Failures))
+// fail are the assignments of a failure. It stores the counts as they are, because a claim counts in
+// advance: if the failure costs no attempt, the caller has subtracted the attempt already.
+func (b *builder) fail(f Failure, parameter func(value any) string) string {
+	c, status, due := b.Columns, b.Statuses.Dead, "NULL"
+	if f.Retry {
+		status = b.Statuses.Waiting
 	}
-	if columns.RateLimited != "" {
-		values = append(values, int64(f.RateLimited))
+	all := []string{b.status + " = " + literal(status), b.leaseUntil + " = NULL", b.ends()}
+	store := func(is bool, column string, value any) {
+		if is {
+			all = append(all, column+" = "+parameter(value))
+		}
 	}
-	if columns.Pending != "" {
-		values = append(values, int64(f.Pending))
-	}
-	if columns.First != "" {
-		values = append(values, sql.NullInt64{Int64: f.First.UnixMicro(), Valid: !f.First.IsZero()})
+	store(f.Retry || c.Attempts != "", b.attempts, int64(f.Failures)) // a retry that is not granted does not count
+	store(c.RateLimited != "", b.rateLimited, int64(f.RateLimited))
+	store(c.Pending != "", b.pending, int64(f.Pending))
+	if c.First != "" {
+		first := parameter(sql.NullInt64{Int64: f.First.UnixMicro(), Valid: !f.First.IsZero()})
+		all = append(all, b.first+" = coalesce("+b.instants.of(first)+", "+b.first+")")
 	}
 	if f.Retry {
-		u, values = s.retry, append(values, microseconds(f.Delay))
+		due = b.instants.after(parameter(microseconds(f.Delay)))
 	}
-	if columns.Category != "" {
-		values = append(values, word(f.Category))
-	}
-	if columns.Error != "" {
-		values = append(values, f.Text)
-	}
-	return &Change{u, c, values}
+	all = append(all, b.due+" = "+due)
+	store(c.Category != "", b.category, word(f.Category))
+	store(c.Error != "", b.text, f.Text)
+	return set(all...)
 }
 
-// next is when a row is due that is not claimed any more.
-func (b *builder) next(again bool, parameter func() string) string {
-	if again {
-		return b.due + " = " + b.instants.after(parameter())
+// failing is the update for failures that are retried, or for others.
+func (b *builder) failing(again bool, addition string) *Update {
+	return b.update("fail", set(b.Set.Fail, addition), 0, func(parameter func() string) string {
+		return b.fail(Failure{Retry: again}, func(any) string { return parameter() })
+	})
+}
+
+// Fail stores a failure.
+func (s *Statements) Fail(c Claimed, f Failure) *Change {
+	u := s.die
+	if f.Retry {
+		u = s.retry
 	}
-	return b.due + " = NULL"
+	var v values
+	s.fail(f, v.parameter)
+	return &Change{u, c, v.all}
 }
 
 func (b *builder) release(status, forget string, later bool) *Update {
 	return b.update("release", b.Set.Release, 0, func(parameter func() string) string {
+		due := "NULL"
+		if later {
+			due = b.instants.after(parameter())
+		}
 		return set(
 			b.status+" = "+literal(status),
 			forget,
 			optional(b.Columns.Attempts, b.attempts+" = "+b.attempts+" - 1"),
-			b.next(later, parameter),
+			b.due+" = "+due,
 			b.leaseUntil+" = NULL",
 		)
 	})
