@@ -128,16 +128,7 @@ func (i Instant) Value() (driver.Value, error) {
 	case i.As == Datetime: // as text, because a driver may put a time into another zone
 		return i.Add(time.Microsecond - 1).UTC().Format("2006-01-02 15:04:05.999999"), nil
 	}
-	unit := int64(as.Unit())
-	micros := i.UnixMicro()
-	if i.Nanosecond()%1000 > 0 {
-		micros++
-	}
-	whole := micros / unit
-	if micros%unit > 0 {
-		whole++
-	}
-	return whole, nil
+	return sqltable.RoundedUp(i.Time, as.Unit()) / int64(as.Unit()), nil
 }
 
 // Now returns the SQL for the instant of the statement by the clock of the database, in

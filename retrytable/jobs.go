@@ -239,7 +239,7 @@ func (t *Table[ID]) explained(ctx context.Context, db DB, err error) error {
 	if failed != nil {
 		return err
 	}
-	if misfit := misfits(c); misfit != nil {
+	if misfit := misfits(c, false); misfit != nil {
 		return retry.MarkFinal(fmt.Errorf("%w: %w", err, misfit))
 	}
 	if lacks := slices.Concat(c.Lacks()); len(lacks) > 0 {

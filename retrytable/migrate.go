@@ -111,8 +111,8 @@ func (r *migrating[ID]) plan(ctx context.Context, db DB) (p plan, err error) {
 	if err != nil {
 		return p, err
 	}
-	if err := c.Misfits(true); err != nil && (c.IsThere() || len(also) == 0) {
-		return p, fmt.Errorf("%w:\n%w", ErrTable, err)
+	if err := misfits(c, true); err != nil && (c.IsThere() || len(also) == 0) {
+		return p, err
 	}
 	quick, slow := c.Mends()
 	var indexes []string

@@ -58,8 +58,8 @@ func (t *Table[ID]) Missing(ctx context.Context, db DB) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Misfits(true); err != nil {
-		return nil, fmt.Errorf("%w:\n%w", ErrTable, err)
+	if err := misfits(c, true); err != nil {
+		return nil, err
 	}
 	return slices.Concat(c.Mends()), nil
 }
@@ -78,12 +78,12 @@ func (t *Table[ID]) Check(ctx context.Context, db DB) error {
 	if err != nil {
 		return err
 	}
-	return misfits(c)
+	return misfits(c, false)
 }
 
-// misfits is an [ErrTable] if the table does not fit.
-func misfits(c *sqltable.Comparison) error {
-	if err := c.Misfits(false); err != nil {
+// misfits is an [ErrTable] if the table does not fit, or with unmended only if the Mends do not mend that.
+func misfits(c *sqltable.Comparison, unmended bool) error {
+	if err := c.Misfits(unmended); err != nil {
 		return fmt.Errorf("%w:\n%w", ErrTable, err)
 	}
 	return nil

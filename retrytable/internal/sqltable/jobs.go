@@ -59,38 +59,32 @@ func (t *Table) StatusOf(word string, due bool) Status {
 func (b *builder) among(status Status) string {
 	s := b.Statuses
 	var all []string
-	switch live := status & (Ready | Waiting); {
-	case live == Ready|Waiting && s.Waiting != s.Dead:
-		all = append(all, b.live())
-	case live == Ready|Waiting:
-		all = append(all, oneOf(b.status, s.Ready), b.waiting())
-	case live == Ready && s.Ready == s.Waiting:
-		all = append(all, oneOf(b.status, s.Ready)+" AND "+b.due+" IS NULL")
-	case live == Ready:
-		all = append(all, oneOf(b.status, s.Ready))
-	case live == Waiting:
-		all = append(all, b.waiting())
+	add := func(states Status, condition string) {
+		if status&states == states && condition != "" {
+			all = append(all, condition)
+			status &^= states
+		}
 	}
-	if status&Running != 0 {
-		all = append(all, b.running())
+	ready, done := oneOf(b.status, s.Ready), ""
+	if s.Ready == s.Waiting {
+		ready += " AND " + b.due + " IS NULL"
 	}
-	if done := slices.DeleteFunc(slices.Clone(s.Done), func(word string) bool { return word == s.Dead }); status&Done != 0 && len(done) > 0 {
-		all = append(all, oneOf(b.status, done...))
+	if words := slices.DeleteFunc(slices.Clone(s.Done), func(word string) bool { return word == s.Dead }); len(words) > 0 {
+		done = oneOf(b.status, words...)
 	}
-	if status&Dead != 0 {
-		all = append(all, b.dead())
+	if s.Waiting != s.Dead {
+		add(Ready|Waiting, b.live())
 	}
-	if status&Other != 0 {
-		all = append(all, "NOT ("+oneOf(b.status, s.all()...)+")")
-	}
-	switch len(all) {
-	case 0:
+	add(Ready, ready)
+	add(Waiting, b.waiting())
+	add(Running, b.running())
+	add(Done, done)
+	add(Dead, b.dead())
+	add(Other, "NOT ("+oneOf(b.status, s.all()...)+")")
+	if len(all) == 0 {
 		return "1 = 0"
-	case 1:
-		return all[0]
-	default:
-		return "(" + strings.Join(all, " OR ") + ")"
 	}
+	return "(" + strings.Join(all, " OR ") + ")"
 }
 
 // waiting is the condition of rows that wait for their retry.
@@ -110,7 +104,7 @@ func (v *values) parameter(value any) string {
 	return fmt.Sprintf("$%d", len(v.all))
 }
 
-func (v *values) list(all []any) string {
+func list[T any](v *values, all []T) string {
 	var list []string
 	for _, value := range all {
 		list = append(list, v.parameter(value))
@@ -125,11 +119,7 @@ var likePattern = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_", "*", "%")
 func (b *builder) matching(f Filter, v *values) (all []string) {
 	all = append(all, f.Where, f.more)
 	if len(f.Kinds) > 0 {
-		kinds := make([]any, len(f.Kinds))
-		for i, kind := range f.Kinds {
-			kinds[i] = kind
-		}
-		all = append(all, b.kind+" IN "+v.list(kinds))
+		all = append(all, b.kind+" IN "+list(v, f.Kinds))
 	}
 	if f.Category != "" {
 		all = append(all, b.category+" = "+v.parameter(f.Category))
@@ -192,7 +182,7 @@ func Back(name, additional string, due time.Time) Operation {
 	return Operation{Name: name, Set: additional, assignments: func(b *builder, v *values) string {
 		status, at := b.Statuses.Ready, "NULL"
 		if !due.IsZero() {
-			status, at = b.Statuses.Waiting, b.instants.of(v.parameter(roundedUp(due, b.Instants.Unit())))
+			status, at = b.Statuses.Waiting, b.instants.of(v.parameter(RoundedUp(due, b.Instants.Unit())))
 		}
 		uncounted := fmt.Sprintf("%s = CASE WHEN %s AND %s > 0 THEN %s - 1 ELSE %s END",
 			b.attempts, b.running(), b.attempts, b.attempts, b.attempts)
@@ -200,10 +190,14 @@ func Back(name, additional string, due time.Time) Operation {
 	}}
 }
 
-// roundedUp is an instant in microseconds since 1970, as a multiple of so many of them.
-func roundedUp(at time.Time, unit int) int64 {
+// RoundedUp is an instant in microseconds since 1970, as a multiple of so many of them.
+func RoundedUp(at time.Time, unit int) int64 {
 	micros := at.Add(time.Microsecond - 1).UnixMicro()
-	return (micros + int64(unit) - 1) / int64(unit) * int64(unit)
+	whole := micros / int64(unit) * int64(unit)
+	if micros > whole {
+		whole += int64(unit)
+	}
+	return whole
 }
 
 // Lost gives running rows without a lease one that has run out.

@@ -17,6 +17,8 @@ type Tally struct {
 	N          int
 	More       bool // there may be more than N
 
+	part      int  // where they were found
+	mine      bool // Where has them
 	unindexed bool // no index has such rows
 }
 
@@ -34,59 +36,45 @@ func (s *Statements) Counts(ctx context.Context, db DB, most int) (all []Tally, 
 	for i, part := range parts {
 		queries = append(queries, b.tally(i, part, most))
 	}
-	found, read := make([][]Tally, len(parts)), make([]int, len(parts))
+	read := make([]int, len(parts))
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		var one Tally
-		var part int
 		var word, kind sql.NullString
-		var due, mine bool
-		err := rows.Scan(&part, &word, &due, &kind, &mine, &one.N)
+		var due bool
+		err := rows.Scan(&one.part, &word, &due, &kind, &one.mine, &one.N)
 		one.Status, one.Word, one.Kind = s.StatusOf(word.String, due), word.String, kind.String
 		one.unindexed = one.Status == Done || one.Status == Other || one.Status == Waiting && !due && (b.OrderBy != "" || b.Dialect == MySQL)
-		if read[part] += one.N; mine {
-			found[part] = append(found[part], one)
-		}
+		read[one.part] += one.N
+		all = append(all, one)
 		return err
 	}, strings.Join(queries, " UNION ALL "))
 	if err != nil {
 		return nil, fmt.Errorf("retrytable: counts: %w", err)
 	}
-	return merged(found, read, most), nil
-}
-
-// merged are the tallies of the newest rows if these are all rows. Otherwise those of the
-// indexes, and of what is in no index only what the newest rows have.
-func merged(found [][]Tally, read []int, most int) (all []Tally) {
-	if read[0] <= most {
-		return addedUp(found[0])
+	complete := read[0] <= most // the newest rows are all rows
+	all = slices.DeleteFunc(all, func(one Tally) bool {
+		return !one.mine || complete && one.part > 0 || !complete && one.part == 0 && !one.unindexed
+	})
+	for i := range all {
+		all[i].More = read[all[i].part] > most
 	}
-	for part, tallies := range found {
-		for _, one := range tallies {
-			if part == 0 && !one.unindexed {
-				continue
-			}
-			one.More = read[part] > most
-			all = append(all, one)
-		}
-	}
-	return addedUp(all)
+	return addedUp(all), nil
 }
 
 // addedUp adds up the tallies of rows that differ in nothing that is shown.
 func addedUp(tallies []Tally) (all []Tally) {
+	order := func(a, b Tally) int {
+		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Word, b.Word), cmp.Compare(a.Kind, b.Kind))
+	}
+	slices.SortFunc(tallies, order)
 	for _, one := range tallies {
-		i := slices.IndexFunc(all, func(other Tally) bool {
-			return other.Status == one.Status && other.Word == one.Word && other.Kind == one.Kind
-		})
-		if i < 0 {
+		last := len(all) - 1
+		if last < 0 || order(all[last], one) != 0 {
 			all = append(all, one)
 			continue
 		}
-		all[i].N, all[i].More = all[i].N+one.N, all[i].More || one.More
+		all[last].N, all[last].More = all[last].N+one.N, all[last].More || one.More
 	}
-	slices.SortFunc(all, func(a, b Tally) int {
-		return cmp.Or(cmp.Compare(a.Status, b.Status), cmp.Compare(a.Word, b.Word), cmp.Compare(a.Kind, b.Kind))
-	})
 	return all
 }
 
@@ -235,7 +223,7 @@ func (b *builder) window(l Listing, narrowsNothing bool) window {
 // sql is a query of the IDs, without its limit.
 func (w window) sql(v *values) string {
 	if len(w.IDs) > 0 {
-		return fmt.Sprintf("SELECT %s AS looked_id FROM %s WHERE %s IN %s", w.id, w.table, w.id, v.list(w.IDs))
+		return fmt.Sprintf("SELECT %s AS looked_id FROM %s WHERE %s IN %s", w.id, w.table, w.id, list(v, w.IDs))
 	}
 	i := index{condition: "1 = 1", by: w.id + " DESC"}
 	switch {

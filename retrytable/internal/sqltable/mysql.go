@@ -147,18 +147,14 @@ func (d mysql) picker(p *picking) (run picker, look string) {
 	if p.from.due != "" {
 		condition = order + " <= " + p.instants.now
 	}
-	lock := d.lock()
-	if p.waits {
-		lock = strings.Replace(lock, " SKIP LOCKED", "", 1)
-	}
 	ids := func(from string) string {
 		return fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %s", p.id, from, p.conditions(condition), order, someRows)
 	}
-	found := func(ids string) mysqlFound { return mysqlFound{d.bind(ids), d.bind(ids + lock)} }
 	look = ids(from)
 	return mysqlPicker{
-		first: found(look),
-		these: found(ids(p.table)),
+		first: d.bind(look),
+		these: d.bind(ids(p.table)),
+		lock:  p.lock(),
 		update: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE CASE WHEN %s THEN 1 END = 1 AND %s IN ",
 			p.table, p.assignments, condition, p.id)),
 		read: fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, p.table, p.id),
@@ -187,14 +183,12 @@ func (mysql) lock() string { return " FOR UPDATE SKIP LOCKED" }
 
 // mysqlPicker locks rows, updates them and reads them, with a statement for each step.
 type mysqlPicker struct {
-	first  mysqlFound // of the index
-	these  mysqlFound // those with some IDs: the index has others before them
-	update query      // up to the list of IDs
-	read   string     // up to the list of IDs
+	first  query  // the IDs of the rows of the index
+	these  query  // those with some IDs: the index has others before them
+	lock   string // what follows to lock them
+	update query  // up to the list of IDs
+	read   string // up to the list of IDs
 }
-
-// mysqlFound are queries of the IDs of rows.
-type mysqlFound struct{ look, lock query }
 
 // pick begins a transaction only if it sees rows to pick, and then picks no more than it saw:
 // a statement also locks the next row after its last one.
@@ -204,7 +198,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 		found = m.these
 	}
 	if _, ok := db.(beginner); ok {
-		sql, args := some.of(found.look)
+		sql, args := some.of(found)
 		seen, err := some.b.ids(ctx, db, sql, args...)
 		if err != nil || len(seen) == 0 {
 			return err
@@ -212,7 +206,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 		some.N = len(seen)
 	}
 	return InTx(ctx, db, func(db DB) error {
-		sql, args := some.of(found.lock)
+		sql, args := some.of(query{found.sql + m.lock, found.order})
 		ids, err := some.b.ids(ctx, db, sql, args...)
 		if err != nil || len(ids) == 0 {
 			return err

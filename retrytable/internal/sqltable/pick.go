@@ -199,6 +199,14 @@ func (p *picking) conditions(first string) string {
 	return and(first, p.wheres...) + theseRows
 }
 
+// lock follows a query that locks the rows.
+func (p *picking) lock() string {
+	if p.waits {
+		return strings.TrimSuffix(p.dialect.lock(), " SKIP LOCKED")
+	}
+	return p.dialect.lock()
+}
+
 // merges reports whether p is a claim that merges.
 func (p *picking) merges() bool { return p.Merge && p.from.suffix == "_claim" }
 

@@ -107,9 +107,9 @@ func (postgres) indexName(table, suffix string) string {
 func (d postgres) picker(p *picking) (run picker, look string) {
 	locked := func(selection string) string {
 		if p.waits {
-			return "(" + selection + strings.TrimSuffix(d.lock(), " SKIP LOCKED") + ")"
+			return "(" + selection + p.lock() + ")"
 		}
-		return "(SELECT picked_id FROM (" + selection + d.lock() + ") AS each LIMIT " + exactRows + ")"
+		return "(SELECT picked_id FROM (" + selection + p.lock() + ") AS each LIMIT " + exactRows + ")"
 	}
 	picked := "WITH picked AS MATERIALIZED " + locked(p.selection())
 	if p.merges() {
