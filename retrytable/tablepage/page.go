@@ -94,7 +94,7 @@ var (
 	liveJS []byte
 
 	pages = template.Must(template.New("page").Funcs(template.FuncMap{
-		"id": format, "text": text, "lines": lines, "ago": ago, "until": until, "at": at, "number": number,
+		"id": format, "text": text, "lines": lines, "distance": distance, "at": at, "number": number,
 	}).Parse(pageHTML))
 )
 
@@ -126,13 +126,8 @@ type view struct {
 	Can            []string // what may be done with the jobs that are shown
 }
 
-// Words are the names of the states that can be asked for.
-func (view) Words() (all []string) {
-	for _, status := range words {
-		all = append(all, status.String())
-	}
-	return all
-}
+// Words are the states that can be asked for.
+func (view) Words() []retrytable.Status { return words }
 
 // ServeHTTP implements [http.Handler].
 func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -417,11 +412,9 @@ func at(t time.Time) string {
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// ago and until are how far an instant is from now.
-func ago(t, now time.Time) string   { return distance(now.Sub(t)) }
-func until(t, now time.Time) string { return distance(t.Sub(now)) }
-
-func distance(d time.Duration) string {
+// distance is how far an instant is from an earlier one.
+func distance(from, to time.Time) string {
+	d := to.Sub(from)
 	switch {
 	case d < time.Minute:
 		return d.Round(time.Second).String()

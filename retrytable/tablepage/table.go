@@ -1,6 +1,7 @@
 package tablepage
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -13,7 +14,9 @@ import (
 	"time"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/engine"
 	"github.com/seed-5ff3c98e/retry/internal/show"
+	"github.com/seed-5ff3c98e/retry/retryjob"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
@@ -116,14 +119,14 @@ func (t table[ID]) jobs(f filter) (jobs retrytable.Jobs[ID], err error) {
 func parse[ID any](text string) (ID, error) {
 	var id sql.Null[ID]
 	var value any = text
+	var err error
 	if isBytes[ID]() {
-		bytes, err := hex.DecodeString(text)
-		if err != nil {
-			return id.V, refuse(http.StatusBadRequest, "%s: is no ID of this table.", show.Quote(text))
-		}
-		value = bytes
+		value, err = hex.DecodeString(text)
 	}
-	if err := id.Scan(value); err != nil {
+	if err == nil {
+		err = id.Scan(value)
+	}
+	if err != nil {
 		return id.V, refuse(http.StatusBadRequest, "%s: is no ID of this table, whose IDs are of the type %T.", show.Quote(text), id.V)
 	}
 	return id.V, nil
@@ -201,19 +204,13 @@ func (t table[ID]) find(ctx context.Context, f filter) (*job, error) {
 type overview struct {
 	Table    Table
 	Problem  string
-	States   []state
+	States   []retrytable.Count
 	Counts   retrytable.Counts
 	Failures []failure
 	More     bool // there are more failures
 	Policies []*policy
 
 	err error
-}
-
-type state struct {
-	Status retrytable.Status
-	N      int
-	More   bool
 }
 
 type failure struct {
@@ -234,7 +231,7 @@ func (t table[ID]) overview(ctx context.Context) (o overview) {
 	}
 	for _, status := range []retrytable.Status{retrytable.Ready, retrytable.Waiting, retrytable.Running, retrytable.Dead, retrytable.Done} {
 		n, more := o.Counts.Of(status)
-		o.States = append(o.States, state{status, n, more})
+		o.States = append(o.States, retrytable.Count{Status: status, N: n, More: more})
 	}
 	groups, more, err := t.Table.Failures(ctx, t.DB, retrytable.Jobs[ID]{})
 	o.err, o.More = err, more || len(groups) > mostGroups
@@ -271,24 +268,21 @@ const (
 
 func (t table[ID]) policy(kind string) *policy {
 	shown := &policy{Kind: kind}
-	defer func() {
-		if panicked := recover(); panicked != nil {
-			shown.Problem = fmt.Sprintf("a function of the program panicked: %v", panicked)
+	err := engine.Guard("a function of the program", func() error {
+		p, err := retryjob.PolicyFor(kind, t.Policy, t.PolicyFor)
+		if err != nil {
+			return err
 		}
-	}()
-	p := t.Policy
-	if t.PolicyFor != nil {
-		own, err := t.PolicyFor(kind)
-		if err == nil && own != nil {
-			p = own
-		} else if p == nil {
-			shown.Problem = fmt.Sprintf("there is no policy: %v", err)
-			return shown
-		}
+		shown.fill(cmp.Or(p, &retry.Policy{}))
+		return nil
+	})
+	if err != nil {
+		shown.Problem = err.Error()
 	}
-	if p == nil {
-		p = &retry.Policy{}
-	}
+	return shown
+}
+
+func (shown *policy) fill(p *retry.Policy) {
 	shown.Text = p.String()
 	attempts := p.MaxAttempts
 	if attempts <= 0 {
@@ -306,7 +300,6 @@ func (t table[ID]) policy(kind string) *policy {
 		status := q.Status(p)
 		shown.Quota = &status
 	}
-	return shown
 }
 
 func (t table[ID]) do(ctx context.Context, do string, f filter, within time.Duration, reason string) (int64, error) {
