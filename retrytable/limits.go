@@ -40,7 +40,8 @@ type turns struct {
 	quota  retry.Pacer
 }
 
-// takeTurns takes turns for up to n jobs. If there are fewer, wait is until there may be more.
+// takeTurns takes turns for up to n jobs. If there are fewer, wait is until there may be more. For no
+// job, it asks for none and wait is more than 0 if there is none now.
 func (s *claiming[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted int, wait time.Duration) {
 	err := engine.Guard("Quota", func() error {
 		turn, granted, wait = from.quota.Take(from.policy, n)
@@ -50,28 +51,18 @@ func (s *claiming[ID]) takeTurns(from *turns, n int) (turn retry.Turn, granted i
 		s.report(err)
 		return 0, 0, longestPoll
 	}
-	if granted = min(max(granted, 0), n); granted == n {
-		return turn, n, 0
+	switch granted = min(max(granted, 0), n); {
+	case granted < n:
+		wait = max(wait, time.Millisecond)
+	case n > 0:
+		wait = 0
 	}
-	return turn, granted, max(wait, time.Millisecond)
+	return turn, granted, wait
 }
 
 // longestHold is how long a policy that was exchanged, a hold that is over early, or a job behind
 // jobs that are held goes unnoticed.
 func (s *running[ID]) longestHold() time.Duration { return comebacksWithin * s.poll }
-
-// isHeld looks whether there is no turn now. It asks for none.
-func (s *claiming[ID]) isHeld(from *turns) (held bool) {
-	err := engine.Guard("Quota", func() error {
-		_, _, wait := from.quota.Take(from.policy, 0)
-		held = wait > 0
-		return nil
-	})
-	if err != nil {
-		s.report(err)
-	}
-	return held || err != nil
-}
 
 // giveBack returns turns that were not used.
 func (s *running[ID]) giveBack(from *turns, turn retry.Turn, n int) {
@@ -184,9 +175,11 @@ func (s *claiming[ID]) claimOf(b *batch[ID], l *limit, n int) error {
 		n = 1
 	}
 	began := time.Now()
-	if began.Before(l.until) && s.isHeld(from) {
-		l.next = sooner(l.until, began.Add(s.longestHold()))
-		return nil
+	if began.Before(l.until) {
+		if _, _, held := s.takeTurns(from, 0); held > 0 {
+			l.next = sooner(l.until, began.Add(s.longestHold()))
+			return nil
+		}
 	}
 	turn, granted, wait := s.takeTurns(from, n)
 	if l.next, l.until = began.Add(min(wait, s.longestHold())), began.Add(wait); granted == 0 {

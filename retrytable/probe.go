@@ -137,31 +137,21 @@ func (p *probing[ID]) claim(ctx context.Context, insert func(context.Context, *s
 		return nil, nil
 	}
 	from := p.statements.ClaimOfAny()
-	var rows []Row[ID]
-	take := func() (ok bool) {
-		ok = p.try(ctx, "claim", true, func() (err error) {
+	for inserted := false; ; inserted = true {
+		var rows []Row[ID]
+		took := p.try(ctx, "claim", true, func() (err error) {
 			rows, err = sqltable.Rows(ctx, p.tx, from, sqltable.Some{N: 1}, p.ClaimArgs, scanRow[ID])
 			return err
 		})
-		return ok && len(rows) == 0
+		switch {
+		case took && len(rows) > 0:
+			return &rows[0], nil
+		case took && inserted:
+			return nil, errors.New("retrytable: probe: Insert: a claim does not take its row: it must be due, and meet Table.Where")
+		case !took || insert == nil || !p.try(ctx, "Insert", true, func() error { return insert(ctx, p.tx) }):
+			return nil, nil
+		}
 	}
-	if !take() {
-		return first(rows), nil
-	}
-	if insert == nil || !p.try(ctx, "Insert", true, func() error { return insert(ctx, p.tx) }) {
-		return nil, nil
-	}
-	if take() {
-		return nil, errors.New("retrytable: probe: Insert: a claim does not take its row: it must be due, and meet Table.Where")
-	}
-	return first(rows), nil
-}
-
-func first[ID any](rows []Row[ID]) *Row[ID] {
-	if len(rows) == 0 {
-		return nil
-	}
-	return &rows[0]
 }
 
 // finish ends a claimed row in every way.

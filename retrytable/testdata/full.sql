@@ -131,7 +131,7 @@ UPDATE `app`.`run"s` SET error = ?, hold_reason = NULL, `select` = 'error', `lea
 UPDATE `app`.`run"s` SET error = ?, hold_reason = ?, `select` = 'error', `lease` = NULL, `ended` = TIMESTAMPDIFF(MICROSECOND, TIMESTAMP'1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000000, `retry_count` = ?, `limited` = ?, `polls` = ?, `first` = coalesce(? DIV 1000000, `first`), `next_retry_at` = NULL, `sort of` = ?, `why` = ? WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;
 
 -- mysql: extend
-SELECT `run id` FROM `app`.`run"s` WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL FOR UPDATE;
+SELECT `run id`, `f"e` FROM `app`.`run"s` WHERE CASE WHEN `select` IN ('claimed', 'running') AND `lease` IS NOT NULL THEN 1 END = 1 AND `run id` IN (?) FOR UPDATE;
 
 -- mysql: release
 UPDATE `app`.`run"s` SET worker = NULL, `select` = 'it''s new', `first` = CASE WHEN `retry_count` <= 1 AND coalesce(`limited`, 0) = 0 AND coalesce(`polls`, 0) = 0 THEN NULL ELSE `first` END, `retry_count` = `retry_count` - 1, `next_retry_at` = NULL, `lease` = NULL WHERE `run id` = ? AND `f"e` = ? AND `select` IN ('claimed', 'running') AND `lease` IS NOT NULL;

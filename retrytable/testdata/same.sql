@@ -107,7 +107,7 @@ UPDATE `tickets` SET `status` = 'ready', `lease_until` = NULL, `attempts` = ?, `
 UPDATE `tickets` SET `status` = 'dead', `lease_until` = NULL, `attempts` = ?, `due_at` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;
 
 -- mysql: extend
-SELECT `id` FROM `tickets` WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL FOR UPDATE;
+SELECT `id`, `fence` FROM `tickets` WHERE CASE WHEN `status` IN ('running') AND `lease_until` IS NOT NULL THEN 1 END = 1 AND `id` IN (?) FOR UPDATE;
 
 -- mysql: release
 UPDATE `tickets` SET `status` = 'ready', `attempts` = `attempts` - 1, `due_at` = NULL, `lease_until` = NULL WHERE `id` = ? AND `fence` = ? AND `status` IN ('running') AND `lease_until` IS NOT NULL;

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -238,66 +237,29 @@ func (d mysql) grouper(b *builder, u *Update, assignments assignments) grouper {
 	if u.NArgs > 0 || values > u.same {
 		return b.locking()
 	}
-	return mysqlGroup{fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes, b.id), b.locking()}
+	return b.together(changes, d.lock())
 }
 
-// mysqlGroup locks the rows of a group, and updates them with one statement.
-type mysqlGroup struct {
-	sql string // up to the list of IDs
-
-	oneByOne // which locks the rows
-}
-
-func (g mysqlGroup) updateAll(ctx context.Context, db DB, all []*Change) (held []bool, err error) {
-	err = InTx(ctx, db, func(db DB) error {
-		if held, err = g.locked.Held(ctx, db, all); err != nil {
-			return err
-		}
-		var ids []any
-		for i, c := range all {
-			if held[i] {
-				ids = append(ids, c.ID)
-			}
-		}
-		if len(ids) == 0 {
-			return nil
-		}
-		_, err := query{sql: g.sql + mysqlList(len(ids))}.change(ctx, db, slices.Concat(all[0].values, ids))
-		return err
-	})
-	return held, err
+// together locks rows, and makes the same changes in all of them.
+func (b *builder) together(changes, lock string) lockedGroup {
+	g := b.locking()
+	g.locked.lock = lock
+	g.together = fmt.Sprintf("UPDATE %s SET %s WHERE %s IN ", b.table, changes, b.id)
+	return g
 }
 
 // extender locks the row first, because the instant of a statement is the one before it
 // waits for a lock.
-func (d mysql) extender(b *builder, longer assignments) updater {
-	return mysqlExtend{
-		table:  b.Table,
-		lock:   d.bind(fmt.Sprintf("SELECT %s FROM %s WHERE %s FOR UPDATE", b.id, b.table, b.held(numbered(1)))),
-		extend: d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s = $2", b.table, longer(numbered(0)), b.id)),
-	}
+func (mysql) extender(b *builder, longer assignments) updater {
+	return mysqlExtend{b.together(longer(func() string { return "?" }), " FOR UPDATE")}
 }
 
-// mysqlExtend locks a row and extends its lease.
-type mysqlExtend struct {
-	table  *Table
-	lock   query
-	extend query
-}
+// mysqlExtend is a group of one row. An UPDATE does not count a row whose lease had the same end before.
+type mysqlExtend struct{ lockedGroup }
 
-// update looks whether there is a row to lock: an UPDATE does not count a row whose lease had
-// the same end before.
-func (m mysqlExtend) update(ctx context.Context, db DB, args []any) (held bool, err error) {
-	err = InTx(ctx, db, func(db DB) error {
-		locked, err := m.table.ids(ctx, db, m.lock.sql, m.lock.ordered(args)...)
-		if err != nil || len(locked) == 0 {
-			return err
-		}
-		held = true
-		_, err = m.extend.change(ctx, db, args)
-		return err
-	})
-	return held, err
+func (m mysqlExtend) update(ctx context.Context, db DB, c *Change) (held bool, err error) {
+	all, err := m.updateAll(ctx, db, []*Change{c})
+	return err == nil && all[0], err
 }
 
 // inspection has the rest of the definition of an enum. MariaDB says of a default what SQL it is, and

@@ -185,13 +185,13 @@ func (d postgres) group(b *builder, u *Update, assignments assignments) string {
 type postgresGroup struct {
 	sql string
 
-	oneByOne // for values that cannot be in an array
+	lockedGroup // for values that cannot be in an array
 }
 
 func (g postgresGroup) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
 	args, ok := arrays(all)
 	if !ok {
-		return g.oneByOne.updateAll(ctx, db, all)
+		return g.lockedGroup.updateAll(ctx, db, all)
 	}
 	changed = make([]bool, len(all))
 	err = each(ctx, db, func(rows *sql.Rows) error {

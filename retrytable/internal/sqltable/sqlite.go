@@ -123,7 +123,7 @@ func (sqlite) lock() string { return "" }
 
 // grouper has a statement for each row, because there is no network to wait for. There is
 // one writer at a time, so the transaction has all locks already.
-func (sqlite) grouper(*builder, *Update, assignments) grouper { return oneByOne{} }
+func (sqlite) grouper(*builder, *Update, assignments) grouper { return lockedGroup{} }
 
 // extender needs no lock: nobody else writes meanwhile.
 func (sqlite) extender(b *builder, longer assignments) updater { return b.plain(longer, 0) }

@@ -25,12 +25,12 @@ type assignments func(parameter func() string) string
 // updater is how a dialect runs an update for one row.
 type updater interface {
 	// update reports whether the lease is still the caller's.
-	update(ctx context.Context, db DB, args []any) (held bool, err error)
+	update(ctx context.Context, db DB, c *Change) (held bool, err error)
 }
 
 // update makes q an updater, where that takes one statement.
-func (q query) update(ctx context.Context, db DB, args []any) (held bool, err error) {
-	changed, err := q.change(ctx, db, args)
+func (q query) update(ctx context.Context, db DB, c *Change) (held bool, err error) {
+	changed, err := q.change(ctx, db, c.args())
 	return changed > 0, err
 }
 
@@ -79,7 +79,7 @@ type Change struct {
 // Exec runs c, whose arguments must have passed CheckArgs. It reports whether the lease is
 // still the caller's: otherwise it has changed nothing.
 func (c *Change) Exec(ctx context.Context, db DB) (held bool, err error) {
-	held, err = c.update(ctx, db, c.args())
+	held, err = c.update(ctx, db, c)
 	return held, c.failed(err)
 }
 
@@ -125,25 +125,34 @@ func ExecAll(ctx context.Context, db DB, all []*Change) (changed []bool, err err
 	return changed, all[0].failed(err)
 }
 
-// oneByOne is a grouper with a statement for each row, in one transaction.
-type oneByOne struct {
-	locked *leases // the rows are locked first; nil means that all rows are locked already
+// lockedGroup is a grouper that locks the rows first, in one transaction.
+type lockedGroup struct {
+	locked   *leases // nil means that all rows are locked already
+	together string  // a statement for all rows, up to the list of IDs; "" if each row has one of its own
 }
 
-func (o oneByOne) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
+func (g lockedGroup) updateAll(ctx context.Context, db DB, all []*Change) (changed []bool, err error) {
 	err = InTx(ctx, db, func(db DB) error {
-		if changed, err = o.locked.Held(ctx, db, all); err != nil {
+		if changed, err = g.locked.Held(ctx, db, all); err != nil {
 			return err
 		}
+		var ids []any
 		for i, c := range all {
-			if !changed[i] {
-				continue
-			}
-			if changed[i], err = c.update(ctx, db, c.args()); err != nil {
-				return err
+			switch {
+			case !changed[i]:
+			case g.together != "":
+				ids = append(ids, c.ID)
+			default:
+				if changed[i], err = c.update(ctx, db, c); err != nil {
+					return err
+				}
 			}
 		}
-		return nil
+		if len(ids) == 0 {
+			return nil
+		}
+		_, err := query{sql: g.together + mysqlList(len(ids))}.change(ctx, db, slices.Concat(all[0].values, ids))
+		return err
 	})
 	return changed, err
 }
@@ -164,10 +173,10 @@ func (b *builder) leases() *leases {
 }
 
 // locking is leases that locks the rows, without those that somebody else has locked.
-func (b *builder) locking() oneByOne {
+func (b *builder) locking() lockedGroup {
 	l := b.leases()
 	l.lock = b.dialect.lock()
-	return oneByOne{l}
+	return lockedGroup{locked: l}
 }
 
 // Held says of which rows the caller still has the lease, and has the lock, if it locks. It
