@@ -195,8 +195,7 @@ func (t *Table[ID]) Counts(ctx context.Context, db DB, most int) (c Counts, err 
 	for _, one := range tallies {
 		c.Jobs = append(c.Jobs, Count{Status(one.Status), one.Word, one.Kind, one.N, one.More})
 	}
-	times, err := s.Times(ctx, db)
-	c.Oldest, c.Next, c.Now = times.Oldest, times.Next, times.Now
+	c.Oldest, c.Next, c.Now, err = s.Times(ctx, db)
 	return c, t.explained(ctx, db, err)
 }
 
@@ -259,12 +258,10 @@ func pattern(text string) string {
 	var b strings.Builder
 	var before, gap string // the word before, and what stands between
 	differed := false      // that word
-	for i := 0; i < len(text); {
-		word := text[i : i+until(text[i:], false)]
-		i += len(word)
-		next := text[i : i+until(text[i:], true)]
-		i += len(next)
-		dotted := isNumber(word) && (gap == "." && isNumber(before) || next == "." && i < len(text) && isDigit(text[i]))
+	for text != "" {
+		word, after := split(text, true)
+		next, rest := split(after, false)
+		dotted := isNumber(word) && (gap == "." && isNumber(before) || next == "." && rest != "" && isNumber(rest[:1]))
 		switch differs := differed && isJoint(gap) || dotted || isRandom(word) && !slices.Contains(beforeCodes, strings.ToLower(before)); {
 		case !differs:
 			b.WriteString(gap + word)
@@ -273,7 +270,7 @@ func pattern(text string) string {
 			b.WriteString(gap + "*")
 			differed = true
 		}
-		before, gap = word, next
+		before, gap, text = word, next, rest
 	}
 	b.WriteString(gap)
 	if cut {
@@ -285,18 +282,13 @@ func pattern(text string) string {
 // beforeCodes are words before the number of an error.
 var beforeCodes = []string{"sqlstate", "error", "status", "code"}
 
-// until is how long a text is until the next character of a word, or the next other one.
-func until(text string, word bool) int {
-	end := strings.IndexFunc(text, func(r rune) bool {
+// split cuts a text after the characters of a word with which it begins, or after others.
+func split(text string, word bool) (head, tail string) {
+	tail = strings.TrimLeftFunc(text, func(r rune) bool {
 		return (r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z') == word
 	})
-	if end < 0 {
-		return len(text)
-	}
-	return end
+	return text[:len(text)-len(tail)], tail
 }
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
 
 func isNumber(word string) bool { return word != "" && strings.Trim(word, "0123456789") == "" }
 

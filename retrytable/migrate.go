@@ -187,12 +187,7 @@ func (r *migrating[ID]) run(ctx context.Context, conn *sql.Conn, p plan) error {
 	if err != nil {
 		return err
 	}
-	tx, err := beginReadCommitted(ctx, conn, r.Dialect)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	return r.probe(ctx, r.db, tx, r.how.Probe)
+	return r.probeOn(ctx, r.db, conn, r.how.Probe)
 }
 
 func (r *migrating[ID]) exec(ctx context.Context, db DB, statements ...string) error {
@@ -285,10 +280,6 @@ func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
 	if err := r.exec(ctx, conn, slices.Concat(before, quick, after[:1])...); err != nil {
 		return err
 	}
-	tx, err := beginReadCommitted(ctx, conn, r.Dialect)
-	if err != nil {
-		return err
-	}
 	bare := &Table[ID]{
 		Dialect: r.Dialect, Name: r.Name, Columns: r.Columns, Statuses: r.Statuses, Instants: r.Instants, Lease: r.Lease,
 		Where: r.Where, OrderBy: r.OrderBy, NoPromote: r.NoPromote,
@@ -297,7 +288,6 @@ func (r *migrating[ID]) rehearse(ctx context.Context, conn *sql.Conn) error {
 	if n := r.statements.Sweep.NArgs; r.how.Probe.Worker != nil && len(r.how.Probe.Worker.ClaimArgs) >= n {
 		w.ClaimArgs = r.how.Probe.Worker.ClaimArgs[:n]
 	}
-	err = bare.probe(ctx, r.db, tx, Probe[ID]{Worker: &w})
-	_ = tx.Rollback()
+	err = bare.probeOn(ctx, r.db, conn, Probe[ID]{Worker: &w})
 	return errors.Join(err, r.exec(ctx, conn, after[1:]...))
 }

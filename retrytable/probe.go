@@ -36,7 +36,17 @@ type Probe[ID any] struct {
 // returned alone. If no row is due and there is no Insert, only the SQL of the claim is tried, and that is no
 // error. The claimed row is locked for the time of the probe, in a transaction of its own.
 func (t *Table[ID]) Probe(ctx context.Context, db *sql.DB, p Probe[ID]) error {
-	tx, err := beginReadCommitted(ctx, db, t.Dialect)
+	return t.probeOn(ctx, db, db, p)
+}
+
+// probeOn is Probe with a transaction of a connection of db, or of db itself. A claim in it does not
+// lock other workers out.
+func (t *Table[ID]) probeOn(ctx context.Context, db *sql.DB, conn beginner, p Probe[ID]) error {
+	var options sql.TxOptions
+	if t.Dialect == MySQL {
+		options.Isolation = sql.LevelReadCommitted
+	}
+	tx, err := conn.BeginTx(ctx, &options)
 	if err != nil {
 		return fmt.Errorf("retrytable: probe: %w", err)
 	}
@@ -44,17 +54,9 @@ func (t *Table[ID]) Probe(ctx context.Context, db *sql.DB, p Probe[ID]) error {
 	return t.probe(ctx, db, tx, p)
 }
 
-// beginReadCommitted begins a transaction in which a claim does not lock other workers out.
-func beginReadCommitted(
-	ctx context.Context, db interface {
-		BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
-	}, d Dialect,
-) (*sql.Tx, error) {
-	var options sql.TxOptions
-	if d == MySQL {
-		options.Isolation = sql.LevelReadCommitted
-	}
-	return db.BeginTx(ctx, &options)
+// beginner is a [*sql.DB] or a [*sql.Conn].
+type beginner interface {
+	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
 // probe makes the writes in a transaction, which the caller rolls back to before it.

@@ -92,29 +92,26 @@ func (b *builder) tally(part int, i index, most int) string {
 		part, b.status, b.due, kind, mine, from, rows, order, most+1, part)
 }
 
-// Times are when the first row was due, and when the next one is, by the clock of the database.
-type Times struct{ Now, Oldest, Next time.Time }
-
-// Times reads them, of the rows that have a due time.
-func (s *Statements) Times(ctx context.Context, db DB) (t Times, err error) {
+// Times reads when the first row was due that has a due time, and when the next one is, by the clock of
+// the database.
+func (s *Statements) Times(ctx context.Context, db DB) (oldest, next, now time.Time, err error) {
 	b := s.builder
 	i := b.claimIndex()
 	if i.due == "" {
 		i = b.promoteIndex()
 	}
 	from, rows, order := b.dialect.through(b, i)
-	now := cmp.Or(b.instants.moment, b.instants.now)
+	moment := cmp.Or(b.instants.moment, b.instants.now)
 	first := func(condition string) string {
 		return fmt.Sprintf("(SELECT %s FROM %s WHERE %s AND %s > %s ORDER BY %s LIMIT 1)", b.instants.micros(b.due), from, rows, order, condition, order)
 	}
-	oldest := first(b.instants.always + " AND " + order + " <= " + now)
-	var clock, past, next sql.NullInt64
-	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&clock, &past, &next) },
-		"SELECT "+set(b.dialect.clock(), oldest, first(now)))
+	var due, past, clock sql.NullInt64
+	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&past, &due, &clock) },
+		"SELECT "+set(first(b.instants.always+" AND "+order+" <= "+moment), first(moment), b.dialect.clock()))
 	if err != nil {
-		return t, fmt.Errorf("retrytable: counts: %w", err)
+		err = fmt.Errorf("retrytable: counts: %w", err)
 	}
-	return Times{Instant(clock), Instant(past), Instant(next)}, nil
+	return Instant(past), Instant(due), Instant(clock), err
 }
 
 // Instant is one in microseconds since 1970. NULL is the zero Time.

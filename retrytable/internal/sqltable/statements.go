@@ -24,8 +24,6 @@ type Statements struct {
 	Touch                 string // updates no row; "" where a claim that finds none is an UPDATE too
 
 	succeed, retry, die, extend, release, postpone, unstarted *Update
-
-	state query // what a row has
 }
 
 // Statements builds them.
@@ -50,7 +48,6 @@ func (t *Table) Statements() *Statements {
 		release:   b.release(t.Statuses.Ready, b.forget(""), false),
 		postpone:  b.release(t.Statuses.Waiting, b.forget(""), true),
 		unstarted: b.release(t.Statuses.Waiting, "", true),
-		state:     b.state(),
 	}
 }
 
@@ -307,13 +304,6 @@ func (s *Statements) Extend(c Claimed, d time.Duration) *Change {
 	return &Change{s.extend, c, []any{microseconds(d)}}
 }
 
-// state reads what a row has.
-func (b *builder) state() query {
-	flag := func(column string) string { return "CASE WHEN " + column + " IS NULL THEN 0 ELSE 1 END" }
-	return b.dialect.bind(fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s = $1",
-		b.status, flag(b.due), flag(b.leaseUntil), b.lead(b.counted()), b.table, b.id))
-}
-
 // RowState is what a row has, besides instants.
 type RowState struct {
 	Fence                          int64
@@ -324,15 +314,14 @@ type RowState struct {
 
 // State reads a row. It returns nil if there is no such row.
 func (s *Statements) State(ctx context.Context, db DB, id any) (row *RowState, err error) {
+	flag := func(column string) string { return "CASE WHEN " + column + " IS NULL THEN 0 ELSE 1 END" }
+	q := s.dialect.bind(fmt.Sprintf("SELECT %s, %s, %s, %s FROM %s WHERE %s = $1",
+		s.status, flag(s.due), flag(s.leaseUntil), s.lead(s.counted()), s.table, s.id))
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		row = &RowState{}
-		var due, leased int64
-		var first, kind, key, now any
-		err := rows.Scan(&row.Status, &due, &leased, new(any), &row.Fence,
-			&row.Failures, &row.RateLimited, &row.Pending, &first, &kind, &key, &now)
-		row.Due, row.Leased = due == 1, leased == 1
-		return err
-	}, s.state.sql, s.state.ordered([]any{id})...)
+		return rows.Scan(&row.Status, &row.Due, &row.Leased, new(any), &row.Fence,
+			&row.Failures, &row.RateLimited, &row.Pending, new(any), new(any), new(any), new(any))
+	}, q.sql, q.ordered([]any{id})...)
 	if err != nil {
 		return nil, fmt.Errorf("retrytable: read back: %w", err)
 	}
