@@ -41,7 +41,7 @@ func (t *Table[ID]) Probe(ctx context.Context, db *sql.DB, p Probe[ID]) error {
 
 // probeOn is Probe with a transaction of a connection of db, or of db itself. A claim in it does not
 // lock other workers out.
-func (t *Table[ID]) probeOn(ctx context.Context, db *sql.DB, conn beginner, p Probe[ID]) error {
+func (t *Table[ID]) probeOn(ctx context.Context, db *sql.DB, conn sqltable.Beginner, p Probe[ID]) error {
 	var options sql.TxOptions
 	if t.Dialect == MySQL {
 		options.Isolation = sql.LevelReadCommitted
@@ -52,11 +52,6 @@ func (t *Table[ID]) probeOn(ctx context.Context, db *sql.DB, conn beginner, p Pr
 	}
 	defer func() { _ = tx.Rollback() }()
 	return t.probe(ctx, db, tx, p)
-}
-
-// beginner is a [*sql.DB] or a [*sql.Conn].
-type beginner interface {
-	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
 // probe makes the writes in a transaction, which the caller rolls back to before it.

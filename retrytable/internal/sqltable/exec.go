@@ -77,15 +77,15 @@ func (t *Table) ids(ctx context.Context, db DB, query string, args ...any) (all 
 	return all, err
 }
 
-// beginner is a DB that is no transaction.
-type beginner interface {
+// Beginner is a DB that is no transaction.
+type Beginner interface {
 	BeginTx(ctx context.Context, options *sql.TxOptions) (*sql.Tx, error)
 }
 
 // InTx calls fn in a transaction of its own, unless db is one. It is READ COMMITTED,
 // because an isolation that locks gaps between rows too locks out other workers.
 func InTx(ctx context.Context, db DB, fn func(db DB) error) error {
-	outer, ok := db.(beginner)
+	outer, ok := db.(Beginner)
 	if !ok {
 		return fn(db)
 	}

@@ -196,7 +196,7 @@ func (m mysqlPicker) pick(ctx context.Context, db DB, some narrowing, scan func(
 	if some.these() {
 		found = m.these
 	}
-	if _, ok := db.(beginner); ok {
+	if _, ok := db.(Beginner); ok {
 		sql, args := some.of(found)
 		seen, err := some.b.ids(ctx, db, sql, args...)
 		if err != nil || len(seen) == 0 {
