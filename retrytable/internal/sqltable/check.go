@@ -73,9 +73,9 @@ func (c *Comparison) Lacks() (quick, slow []string) {
 	case !c.IsThere():
 		return c.Schema(), nil
 	case c.Dialect == MySQL: // clauses of one statement, which copies the table once
-		return c.dialect.altering(c.builder, slices.Concat(c.missing, c.slow)), nil
+		return c.altering(slices.Concat(c.missing, c.slow)), nil
 	default:
-		return c.dialect.altering(c.builder, c.missing), c.slow
+		return c.altering(c.missing), c.slow
 	}
 }
 
@@ -83,7 +83,7 @@ func (c *Comparison) misfit(field, name, problem string) { c.lack(field, name, p
 
 // lack is a misfit that the SQL of parts mends.
 func (c *Comparison) lack(field, name, problem string, sql []string) {
-	mend := strings.Join(c.dialect.altering(c.builder, sql), "; ")
+	mend := strings.Join(c.altering(sql), "; ")
 	if mend != "" {
 		problem += "; run: " + mend
 	}

@@ -60,14 +60,6 @@ type dialect interface {
 	// changes nothing.
 	picker(p *picking) (run picker, look string)
 
-	// through is what a query of the rows of an index has after FROM, WHERE and ORDER BY. An
-	// index without a suffix is none.
-	through(b *builder, i index) (from, rows, order string)
-
-	// byIDs is what a query of the rows of some IDs has after FROM: looked is a query of looked_id. It
-	// looks for each in the index of the IDs, however many they are.
-	byIDs(b *builder, looked string) string
-
 	// share is a random share of so many microseconds, another one for each row.
 	share(micros string) string
 
@@ -88,9 +80,6 @@ type dialect interface {
 
 	// parts are what Schema adds.
 	parts(b *builder) []part
-
-	// altering makes statements of the SQL of parts.
-	altering(b *builder, sql []string) []string
 
 	// inspection are queries of what the table has.
 	inspection(b *builder) inspection

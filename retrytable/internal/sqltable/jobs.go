@@ -255,7 +255,7 @@ func (b *builder) following(ctx context.Context, db DB, f Filter, after any, mos
 	if f.Status == Dead {
 		by = b.deadIndex()
 	}
-	from, rows, order := b.dialect.through(b, by)
+	from, rows, order := b.through(by)
 	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s WHERE %s ORDER BY %s LIMIT %d", b.id, from, and(rows, wheres...), order, most))
 	return b.ids(ctx, db, q.sql, q.ordered(v.all)...)
 }

@@ -83,7 +83,7 @@ func (b *builder) tally(part int, i index, most int) string {
 	from, rows, order := b.table, "", i.by
 	mine := cmp.Or(b.fixedWhere(), "1 = 1")
 	if i.suffix != "" {
-		from, rows, order = b.dialect.through(b, i)
+		from, rows, order = b.through(i)
 		rows, mine = " WHERE "+rows, "1 = 1"
 	}
 	kind := cmp.Or(optional(b.Columns.Kind, b.dialect.asText(b.kind)), "NULL")
@@ -100,7 +100,7 @@ func (s *Statements) Times(ctx context.Context, db DB) (oldest, next, now time.T
 	if i.due == "" {
 		i = b.promoteIndex()
 	}
-	from, rows, order := b.dialect.through(b, i)
+	from, rows, order := b.through(i)
 	moment := cmp.Or(b.instants.moment, b.instants.now)
 	first := func(condition string) string {
 		return fmt.Sprintf("(SELECT %s FROM %s WHERE %s AND %s > %s ORDER BY %s LIMIT 1)", b.instants.micros(b.due), from, rows, order, condition, order)
@@ -178,7 +178,7 @@ func List[R any](ctx context.Context, db DB, s *Statements, l Listing, scan func
 	if l.After != nil && (!w.byID || len(l.IDs) > 0) {
 		conditions = append(conditions, b.id+" < "+v.parameter(l.After))
 	}
-	from := b.dialect.byIDs(b, fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
+	from := b.byIDs(fmt.Sprintf("(%s LIMIT %d) AS looked", looked, w.size))
 	q := b.renumbered(fmt.Sprintf("SELECT %s FROM %s ORDER BY %s DESC LIMIT %d", b.record(l.Text), and(from, conditions...), b.id, l.Limit+1))
 	err = each(ctx, db, func(rows *sql.Rows) error {
 		r, err := scan(rows)
@@ -192,8 +192,13 @@ func List[R any](ctx context.Context, db DB, s *Statements, l Listing, scan func
 	return found, users.failed(err)
 }
 
-// joined looks for the rows in a CROSS JOIN, whose first table is the outer loop.
-func (b *builder) joined(looked string) string {
+// byIDs is what a query of the rows of some IDs has after FROM: looked is a query of looked_id. It
+// looks for each in the index of the IDs, however many they are: in a CROSS JOIN, the first table is the
+// outer loop.
+func (b *builder) byIDs(looked string) string {
+	if b.Dialect == PostgreSQL {
+		return fmt.Sprintf("%s WHERE %s = ANY (ARRAY(SELECT looked_id FROM %s))", b.table, b.id, looked)
+	}
 	return fmt.Sprintf("%s CROSS JOIN %s WHERE %s = looked_id", looked, b.table, b.id)
 }
 
@@ -244,7 +249,7 @@ func (w window) sql(v *values) string {
 	if !w.byID && w.Dialect == MySQL {
 		return w.soonest(i) + " UNION ALL " + w.untimed(i)
 	}
-	from, rows, order := w.dialect.through(w.builder, i)
+	from, rows, order := w.through(i)
 	if w.byID && w.After != nil {
 		rows += " AND " + w.id + " < " + v.parameter(w.After)
 	}
@@ -253,7 +258,7 @@ func (w window) sql(v *values) string {
 
 // soonest are the first rows of an index.
 func (w window) soonest(i index) string {
-	from, rows, order := w.dialect.through(w.builder, i)
+	from, rows, order := w.through(i)
 	return fmt.Sprintf("SELECT * FROM (SELECT %s AS looked_id FROM %s WHERE %s ORDER BY %s LIMIT %d) AS %s",
 		w.id, from, rows, order, w.size, "soonest"+i.suffix)
 }

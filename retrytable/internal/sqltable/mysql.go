@@ -115,17 +115,6 @@ func (d mysql) parts(b *builder) []part {
 	return parts
 }
 
-func (mysql) altering(b *builder, sql []string) []string {
-	switch len(sql) {
-	case 0:
-		return nil
-	case 1:
-		return []string{"ALTER TABLE " + b.table + " " + sql[0]}
-	default:
-		return []string{"ALTER TABLE " + b.table + "\n\t" + strings.Join(sql, ",\n\t")}
-	}
-}
-
 // mend repeats all that the column has, because what MODIFY leaves out is lost.
 func (mysql) mend(b *builder, _ column, f found, words []string) []string {
 	if len(words) == 0 {
@@ -142,7 +131,7 @@ func (mysql) mend(b *builder, _ column, f found, words []string) []string {
 // looked at would be locked. The UPDATE has the condition again, in case there is no
 // transaction, in a form for which no index is used.
 func (d mysql) picker(p *picking) (run picker, look string) {
-	from, condition, order := d.through(p.builder, p.from)
+	from, condition, order := p.through(p.from)
 	if p.from.due != "" {
 		condition = order + " <= " + p.instants.now
 	}
@@ -159,20 +148,6 @@ func (d mysql) picker(p *picking) (run picker, look string) {
 		read: fmt.Sprintf("SELECT %s FROM %s WHERE %s IN ", p.returning, p.table, p.id),
 	}, look
 }
-
-func (d mysql) through(b *builder, i index) (from, rows, order string) {
-	if i.suffix == "" {
-		return i.plainly(b)
-	}
-	column, _, _ := d.generated(b, i)
-	from = fmt.Sprintf("%s FORCE INDEX (%s)", b.table, column)
-	if i.due == "" {
-		return from, column + " = 1", i.by
-	}
-	return from, column + " IS NOT NULL", column
-}
-
-func (mysql) byIDs(b *builder, looked string) string { return b.joined(looked) }
 
 func (mysql) share(micros string) string { return "FLOOR(RAND() * " + micros + ")" }
 

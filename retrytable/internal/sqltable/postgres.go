@@ -82,8 +82,6 @@ func (d postgres) parts(b *builder) []part {
 	return parts
 }
 
-func (postgres) altering(_ *builder, sql []string) []string { return sql }
-
 // indexName is a name that PostgreSQL does not cut off: two names that are cut off may be
 // equal.
 func (postgres) indexName(table, suffix string) string {
@@ -122,12 +120,6 @@ func (d postgres) picker(p *picking) (run picker, look string) {
 	}
 	return d.bind(fmt.Sprintf("%s UPDATE %s SET %s WHERE %s = ANY (ARRAY(SELECT picked_id FROM picked)) RETURNING %s",
 		picked, p.table, p.assignments, p.id, p.returning)), p.look()
-}
-
-func (postgres) through(b *builder, i index) (from, rows, order string) { return i.plainly(b) }
-
-func (postgres) byIDs(b *builder, looked string) string {
-	return fmt.Sprintf("%s WHERE %s = ANY (ARRAY(SELECT looked_id FROM %s))", b.table, b.id, looked)
 }
 
 func (postgres) share(micros string) string { return "(random() * " + micros + "::bigint)" }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 )
 
 // Schema are the statements that add all columns and indexes to a table that has none of them.
@@ -14,7 +15,7 @@ func (t *Table) Schema() []string {
 	for _, p := range b.dialect.parts(b) {
 		all = append(all, p.sql)
 	}
-	all = b.dialect.altering(b, all)
+	all = b.altering(all)
 	if t.Dialect == PostgreSQL && !t.KeepAutovacuum {
 		all = append(all, "ALTER TABLE "+b.table+" SET (autovacuum_vacuum_scale_factor = 0.01)")
 	}
@@ -186,7 +187,28 @@ func (b *builder) queue() string {
 
 func (b *builder) running() string { return oneOf(b.status, b.Statuses.Running...) }
 
-// plainly is how to find the rows of an index where the planner knows itself which one that is.
-func (i *index) plainly(b *builder) (from, rows, order string) {
-	return b.table, i.rows(b), cmp.Or(i.due, i.by)
+// through is what a query of the rows of an index has after FROM, WHERE and ORDER BY. An index without
+// a suffix is none. Only the planner of MySQL does not know itself which index that is.
+func (b *builder) through(i index) (from, rows, order string) {
+	if i.suffix == "" || b.Dialect != MySQL {
+		return b.table, i.rows(b), cmp.Or(i.due, i.by)
+	}
+	column, _, _ := mysql{}.generated(b, i)
+	from = fmt.Sprintf("%s FORCE INDEX (%s)", b.table, column)
+	if i.due == "" {
+		return from, column + " = 1", i.by
+	}
+	return from, column + " IS NOT NULL", column
+}
+
+// altering makes statements of the SQL of parts.
+func (b *builder) altering(sql []string) []string {
+	switch {
+	case len(sql) == 0 || b.Dialect != MySQL:
+		return sql
+	case len(sql) == 1:
+		return []string{"ALTER TABLE " + b.table + " " + sql[0]}
+	default:
+		return []string{"ALTER TABLE " + b.table + "\n\t" + strings.Join(sql, ",\n\t")}
+	}
 }

@@ -91,8 +91,6 @@ func (d sqlite) parts(b *builder) []part {
 	return parts
 }
 
-func (sqlite) altering(_ *builder, sql []string) []string { return sql }
-
 // mend does nothing: a column cannot be changed.
 func (sqlite) mend(*builder, column, found, []string) []string { return nil }
 
@@ -108,10 +106,6 @@ func (d sqlite) picker(p *picking) (run picker, look string) {
 	return d.bind(fmt.Sprintf("UPDATE %s SET %s WHERE %s IN (%s) RETURNING %s",
 		p.table, p.assignments, p.id, picked, p.returning)), p.look()
 }
-
-func (sqlite) through(b *builder, i index) (from, rows, order string) { return i.plainly(b) }
-
-func (sqlite) byIDs(b *builder, looked string) string { return b.joined(looked) }
 
 func (sqlite) share(micros string) string {
 	return "CAST(abs(random() % 1000000) / 1e6 * " + micros + " AS INTEGER)"
