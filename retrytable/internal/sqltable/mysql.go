@@ -245,13 +245,13 @@ func (mysql) inspection(b *builder) inspection {
 		args: []any{sql.NullString{String: schema, Valid: schema != ""}, name},
 		columns: `SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE = 'NO', 0, PRIVILEGES LIKE '%select%', PRIVILEGES LIKE '%update%',
 	CASE WHEN DATA_TYPE = 'enum' THEN COLUMN_TYPE ELSE '' END, coalesce(CHARACTER_MAXIMUM_LENGTH, -1),
-	coalesce(CHARACTER_SET_NAME, ''), coalesce(COLLATION_NAME LIKE '%\_ci', 0),
+	coalesce(CHARACTER_SET_NAME, ''), coalesce(right(COLLATION_NAME, 3) = '_ci', 0),
 	coalesce(concat(' CHARACTER SET ', CHARACTER_SET_NAME, ' COLLATE ', COLLATION_NAME, CASE WHEN IS_NULLABLE = 'NO' THEN ' NOT NULL' ELSE '' END,
 		CASE WHEN COLUMN_DEFAULT IS NULL OR COLUMN_DEFAULT = CAST('NULL' AS binary) THEN ''
 			ELSE concat(' DEFAULT ', CASE WHEN COLUMN_DEFAULT LIKE '''%' THEN COLUMN_DEFAULT ELSE quote(COLUMN_DEFAULT) END) END,
 		CASE WHEN COLUMN_COMMENT = '' THEN '' ELSE concat(' COMMENT ', quote(COLUMN_COMMENT)) END), '')
 	FROM information_schema.COLUMNS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ?`,
-		table: `SELECT coalesce(CREATE_OPTIONS LIKE '%partitioned%', 0), 0, coalesce(ENGINE, '')
+		table: `SELECT coalesce(CREATE_OPTIONS LIKE '%partitioned%', 0), 0, coalesce(ENGINE, TABLE_TYPE)
 	FROM information_schema.TABLES WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ?`,
 		indexes: `SELECT INDEX_NAME, '', CASE WHEN max(NON_UNIQUE) = 0 AND count(*) = 1 AND max(SUB_PART) IS NULL THEN max(COLUMN_NAME) END
 	FROM information_schema.STATISTICS WHERE TABLE_SCHEMA = coalesce(?, DATABASE()) AND TABLE_NAME = ? GROUP BY INDEX_NAME`,
