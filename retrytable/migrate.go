@@ -39,7 +39,7 @@ type Migration[ID any] struct {
 // killed goes on when it is called again.
 //
 //   - In PostgreSQL, all but the indexes is one transaction, with a [Table.Probe] at its end: if a
-//     write would be refused, or the Probe takes longer than 5 s, nothing has changed: functions of the
+//     write would be refused, or the Probe takes longer than 15 s, nothing has changed: functions of the
 //     Probe that use another connection may wait for the tables for ever. It waits for the lock of a table for a second,
 //     because others wait behind it, and tries again up to 100 times. Then the indexes are
 //     made CONCURRENTLY, and ANALYZE is run. A word that is new to an enum cannot be probed in the transaction.
