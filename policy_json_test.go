@@ -896,6 +896,7 @@ func TestReadingIsLinear(t *testing.T) { //nolint:paralleltest // it counts all 
 		}
 	}
 	long := strings.Repeat("k", 100)
+	//nolint:paralleltest // It measures.
 	for name, text := range map[string]struct {
 		before, after string
 		form          func(int) string

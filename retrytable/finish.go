@@ -120,7 +120,7 @@ func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, text a
 		return nil, fmt.Errorf("retrytable: fail: State.Pending: %d: the table has no column for it: name one in Columns.Pending", f.Pending)
 	case d.Retry:
 	case d.Stop == retry.StopNone, d.Stop == retry.StopDeadline, d.Stop == retry.StopCanceled, d.Stop == retry.StopBudget:
-		return nil, fmt.Errorf("retrytable: fail: Stop: %v: does not end a job", d.Stop)
+		return nil, fmt.Errorf("retrytable: fail: Stop: %w: does not end a job", d.Stop)
 	}
 	f.Category, f.Text = d.Verdict.Category, text
 	return s.Fail(row, f), nil

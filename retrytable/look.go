@@ -195,7 +195,8 @@ func (t *Table[ID]) Counts(ctx context.Context, db DB, most int) (c Counts, err 
 	for _, one := range tallies {
 		c.Jobs = append(c.Jobs, Count{Status(one.Status), one.Word, one.Kind, one.N, one.More})
 	}
-	c.Oldest, c.Next, c.Now, err = s.Times(ctx, db)
+	times, err := s.Times(ctx, db)
+	c.Oldest, c.Next, c.Now = times.Oldest, times.Next, times.Now
 	return c, t.explained(ctx, db, err)
 }
 

@@ -94,7 +94,7 @@ func TestInvoke(t *testing.T) {
 			assert.Equal(t, tt.want, s.calls)
 			assert.Equal(t, tt.want > tt.failures, err == nil, err)
 			if err != nil {
-				testkit.As[*apierror.APIError](t, err) // as without us
+				_ = testkit.As[*apierror.APIError](t, err) // as without us
 			}
 		})
 	}

@@ -236,7 +236,8 @@ func TxFaults(t testing.TB, w *Wire, begin, file string, update bool, run func(f
 // done twice, and that only after a failure of the commit nobody knows.
 func TxOutcome(t testing.TB, w *Wire, fault Fault, tx Tx) (outcome string) {
 	t.Helper()
-	commit, right := fault.Message == "commit", false
+	commit := fault.Message == "commit"
+	var right bool
 	switch {
 	case tx.Err == nil:
 		outcome, right = "repeated", tx.Rows == 1

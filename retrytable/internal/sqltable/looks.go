@@ -92,9 +92,12 @@ func (b *builder) tally(part int, i index, most int) string {
 		part, b.status, b.due, kind, mine, from, rows, order, most+1, part)
 }
 
-// Times reads when the first row was due that has a due time, and when the next one is, by the clock of
+// Times are when the first row was due that has a due time, and when the next one is, by the clock of
 // the database.
-func (s *Statements) Times(ctx context.Context, db DB) (oldest, next, now time.Time, err error) {
+type Times struct{ Oldest, Next, Now time.Time }
+
+// Times reads them.
+func (s *Statements) Times(ctx context.Context, db DB) (Times, error) {
 	b := s.builder
 	i := b.claimIndex()
 	if i.due == "" {
@@ -106,12 +109,12 @@ func (s *Statements) Times(ctx context.Context, db DB) (oldest, next, now time.T
 		return fmt.Sprintf("(SELECT %s FROM %s WHERE %s AND %s > %s ORDER BY %s LIMIT 1)", b.instants.micros(b.due), from, rows, order, condition, order)
 	}
 	var due, past, clock sql.NullInt64
-	err = each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&past, &due, &clock) },
+	err := each(ctx, db, func(rows *sql.Rows) error { return rows.Scan(&past, &due, &clock) },
 		"SELECT "+set(first(b.instants.always+" AND "+order+" <= "+moment), first(moment), b.dialect.clock()))
 	if err != nil {
 		err = fmt.Errorf("retrytable: counts: %w", err)
 	}
-	return Instant(past), Instant(due), Instant(clock), err
+	return Times{Instant(past), Instant(due), Instant(clock)}, err
 }
 
 // Instant is one in microseconds since 1970. NULL is the zero Time.

@@ -105,12 +105,11 @@ func present(all ...string) []string {
 
 // and adds conditions to one. Some may be empty.
 func and(first string, more ...string) string {
-	for _, condition := range more {
-		if condition != "" {
-			first += " AND (" + condition + ")"
-		}
+	all := []string{first}
+	for _, condition := range present(slices.Clone(more)...) {
+		all = append(all, "("+condition+")")
 	}
-	return first
+	return strings.Join(all, " AND ")
 }
 
 // optional is the SQL for an optional column.

@@ -109,6 +109,7 @@ func forEachTable(
 ) {
 	t.Helper()
 	forEach(t, kinds, func(t *testing.T, s *store) {
+		t.Helper()
 		table := table()
 		s.create(t, table, n)
 		test(t, s, table)
