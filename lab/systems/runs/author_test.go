@@ -78,7 +78,7 @@ func result(id string) string {
 // in any form.
 func TestAuthorsTable(t *testing.T) {
 	t.Parallel()
-	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		dbtest.Author(t, db)
 		before := authorsRuns(t, db)
 		printed := dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN, "-print")
@@ -122,7 +122,7 @@ func TestAuthorsTable(t *testing.T) {
 		for i := range want {
 			assert.Equal(t, want[i].id, order[i])
 		}
-	})
+	}, retrytable.MySQL)
 }
 
 // Instants that are text in SQLite are written in the form of those that are there.
@@ -156,7 +156,7 @@ func TestAgain(t *testing.T) {
 // Runs that an old processor left processing are none of ours, until they are adopted.
 func TestAdopt(t *testing.T) {
 	t.Parallel()
-	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs WHERE status <> 'processing' OR retry_count > 6")
 		dbtest.Run(t, program.Run, "migrate", "-dsn", db.DSN)
@@ -169,7 +169,7 @@ func TestAdopt(t *testing.T) {
 			"AND error_class = 'retryable' AND retry_count > 0")
 		assert.Greater(t, lost, 90, "their attempt has failed")
 		assert.Zero(t, p.count(t, "status = 'processing'"))
-	})
+	}, retrytable.MySQL)
 }
 
 func (p *test) count(t *testing.T, which string) int {
@@ -181,7 +181,7 @@ func (p *test) count(t *testing.T, which string) int {
 // run, and nothing is changed.
 func TestRefuses(t *testing.T) {
 	t.Parallel()
-	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		refused := func(want ...string) {
 			t.Helper()
 			err := program.Run(t.Context(), []string{"serve", "-dsn", db.DSN}, io.Discard)
@@ -217,7 +217,7 @@ func TestRefuses(t *testing.T) {
 			dbtest.Exec(t, db, "ALTER TABLE runs ALTER COLUMN next_retry_at TYPE text")
 			refused(`"next_retry_at": is text`, `ALTER TABLE "runs" ALTER COLUMN "next_retry_at" TYPE timestamptz USING "next_retry_at"::timestamptz`)
 		}
-	})
+	}, retrytable.MySQL)
 }
 
 // A count below zero stands for none, and a retry of another century is due.
@@ -299,7 +299,7 @@ func oldWorker(ctx context.Context, db *shared.DB, work func(id string, retryCou
 func TestBesideOldWorkers(t *testing.T) {
 	t.Parallel()
 	last := dbtest.Together(t)
-	dbtest.WithMariaDB(t, func(t *testing.T, db *shared.DB) {
+	dbtest.Each(t, func(t *testing.T, db *shared.DB) {
 		dbtest.Author(t, db)
 		dbtest.Exec(t, db, "DELETE FROM runs")
 		dbtest.Exec(t, db, "CREATE TABLE executions (run varchar(255), attempt integer, worker text, PRIMARY KEY (run, attempt))")
@@ -369,5 +369,5 @@ func TestBesideOldWorkers(t *testing.T) {
 		assert.NotZero(t, old)
 		assert.Less(t, old, executions, "both have worked")
 		t.Logf("%d runs, %d attempts, %d of them by old workers", submitted, executions, old)
-	})
+	}, retrytable.MySQL)
 }

@@ -217,7 +217,7 @@ func BenchmarkNext(b *testing.B) {
 		for retries, in := range map[string]time.Duration{"waiting": 24 * time.Hour, "due": -time.Hour} {
 			for _, rows := range []int{10_000, 100_000, 1_000_000} {
 				b.Run(fmt.Sprintf("%s/%s/%d", name, retries, rows), func(b *testing.B) {
-					s := newTestStore(b, dbtest.Quick(b, dbtest.New(b, dialect)))
+					s := newTestStore(b, dbtest.New(b, dialect))
 					fill(b, s, rows, in)
 					plan := dbtest.Explain(b, s.db)
 					_, err := s.Claim(b.Context(), plan, 1)

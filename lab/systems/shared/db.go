@@ -106,13 +106,13 @@ func source(dsn string, m mode) (driver, name string, err error) {
 		return "", "", Usage(errors.New("the DSN is missing: " + kinds() + " or the name of a file"))
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
 		if m == readOnly {
-			dsn = with(dsn, "default_transaction_read_only=on")
+			dsn = With(dsn, "default_transaction_read_only=on")
 		}
 		return "pgx", dsn, nil
 	case strings.HasPrefix(dsn, "mysql://") && hasMySQL():
-		dsn = with(strings.TrimPrefix(dsn, "mysql://"), "multiStatements=true") // a schema is several
+		dsn = With(strings.TrimPrefix(dsn, "mysql://"), "multiStatements=true") // a schema is several
 		if m == readOnly {
-			dsn = with(dsn, "tx_read_only=1")
+			dsn = With(dsn, "tx_read_only=1")
 		}
 		return "mysql", dsn, nil
 	case missing && !known:
@@ -128,8 +128,8 @@ func source(dsn string, m mode) (driver, name string, err error) {
 	}
 }
 
-// with is a DSN with one more setting.
-func with(dsn, setting string) string {
+// With is a DSN with one more setting.
+func With(dsn, setting string) string {
 	separator := "?"
 	if strings.Contains(dsn, "?") {
 		separator = "&"

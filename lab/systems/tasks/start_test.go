@@ -280,7 +280,7 @@ func BenchmarkStart(b *testing.B) {
 // crowded returns a service with so many tasks, and so many that are held back.
 func crowded(b *testing.B, dialect retrytable.Dialect, tasks, held int) *service {
 	b.Helper()
-	db := dbtest.Quick(b, dbtest.New(b, dialect))
+	db := dbtest.New(b, dialect)
 	c, err := readConfig(func(string) string { return "" })
 	require.NoError(b, err)
 	s := newService(db, c, slog.New(slog.DiscardHandler))

@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"database/sql"
 	"errors"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -27,21 +26,11 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytest/retrytabletest"
 )
 
-// Each runs a test on PostgreSQL and SQLite, in parallel. Each database is empty and its own.
-func Each(t *testing.T, test func(t *testing.T, db *shared.DB)) {
+// Each runs a test on PostgreSQL and SQLite, and on MariaDB if the program imports its driver and so
+// names it, in parallel. Each database is empty and its own.
+func Each(t *testing.T, test func(t *testing.T, db *shared.DB), more ...retrytable.Dialect) {
 	t.Helper()
-	each(t, test, retrytable.PostgreSQL, retrytable.SQLite)
-}
-
-// WithMariaDB is Each, and runs the test on MariaDB too, whose driver the program imports.
-func WithMariaDB(t *testing.T, test func(t *testing.T, db *shared.DB)) {
-	t.Helper()
-	each(t, test, retrytable.PostgreSQL, retrytable.SQLite, retrytable.MySQL)
-}
-
-func each(t *testing.T, test func(t *testing.T, db *shared.DB), dialects ...retrytable.Dialect) {
-	t.Helper()
-	for _, dialect := range dialects {
+	for _, dialect := range append(more, retrytable.PostgreSQL, retrytable.SQLite) {
 		t.Run(names[dialect], func(t *testing.T) {
 			t.Parallel()
 			test(t, New(t, dialect))
@@ -65,7 +54,7 @@ func New(t testing.TB, dialect retrytable.Dialect) *shared.DB {
 	}
 	schema := "retry_" + strings.ToLower(rand.Text()[:16])
 	outside := cmp.Or(os.Getenv("RETRY_TEST_POSTGRES"), "postgres://postgres@127.0.0.1:5432/test")
-	inside := with(t, outside, func(settings url.Values) { settings.Set("search_path", schema) })
+	inside := shared.With(outside, "search_path="+schema+"&synchronous_commit=off") // no test ends the server
 	drop := "DROP SCHEMA " + schema + " CASCADE"
 	if dialect == retrytable.MySQL {
 		outside = "mysql://" + cmp.Or(os.Getenv("RETRY_TEST_MARIADB"), "root@tcp(127.0.0.1:3306)/test")
@@ -97,33 +86,6 @@ func Reopen(t testing.TB, db *shared.DB) *shared.DB {
 	t.Helper()
 	again, err := shared.Open(t.Context(), db.DSN)
 	return cleanUp(t, again, err)
-}
-
-// Quick opens a database once more that does not wait for the disk at the end of a
-// transaction: for benchmarks, of which that would be most.
-func Quick(t testing.TB, db *shared.DB) *shared.DB {
-	t.Helper()
-	if db.Dialect == retrytable.SQLite {
-		return db // it does not anyhow
-	}
-	return reopenWith(t, db, func(settings url.Values) { settings.Set("synchronous_commit", "off") })
-}
-
-// reopenWith opens a PostgreSQL database once more, with other settings.
-func reopenWith(t testing.TB, db *shared.DB, change func(settings url.Values)) *shared.DB {
-	t.Helper()
-	return Reopen(t, &shared.DB{DSN: with(t, db.DSN, change)})
-}
-
-// with is the DSN of PostgreSQL with other settings.
-func with(t testing.TB, dsn string, change func(settings url.Values)) string {
-	t.Helper()
-	u, err := url.Parse(dsn)
-	require.NoError(t, err)
-	settings := u.Query()
-	change(settings)
-	u.RawQuery = settings.Encode()
-	return u.String()
 }
 
 func cleanUp(t testing.TB, db *shared.DB, err error) *shared.DB {
@@ -194,23 +156,14 @@ func (p *Plan) String() string { return p.text.String() }
 // QueryContext implements [retrytable.DB].
 func (p *Plan) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	p.t.Helper()
-	explain := "EXPLAIN "
+	explain, unused := "EXPLAIN ", []any{}
 	if p.Dialect == retrytable.SQLite {
-		explain = "EXPLAIN QUERY PLAN "
+		explain, unused = "EXPLAIN QUERY PLAN ", []any{new(int), new(int), new(int)}
 	}
-	lines, err := shared.Query(ctx, p.DB, lastColumn, explain+query, args...)
+	lines, err := shared.Query(ctx, p.DB, func(rows *sql.Rows) (line string, err error) {
+		return line, rows.Scan(append(unused, &line)...)
+	}, explain+query, args...)
 	require.NoError(p.t, err)
 	p.text.WriteString(strings.Join(lines, "\n") + "\n")
 	return p.DB.QueryContext(ctx, query, args...)
-}
-
-// lastColumn is where the text is, in both databases.
-func lastColumn(rows *sql.Rows) (string, error) {
-	columns, err := rows.Columns()
-	into := make([]any, len(columns))
-	for i := range into {
-		into[i] = new(sql.NullString)
-	}
-	err = errors.Join(err, rows.Scan(into...))
-	return into[len(into)-1].(*sql.NullString).String, err
 }

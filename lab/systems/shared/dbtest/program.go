@@ -88,19 +88,14 @@ func (o *Output) Await(t testing.TB, pattern string) (match []string) {
 	expression := regexp.MustCompile(pattern)
 	for end := time.Now().Add(patience); match == nil; time.Sleep(time.Millisecond) {
 		require.False(t, time.Now().After(end), "not printed: %s\n%s", pattern, o)
-		match = o.match(expression)
+		o.mu.Lock()
+		rest := o.text.String()[o.read:]
+		if match = expression.FindStringSubmatch(rest); match != nil {
+			o.read += expression.FindStringIndex(rest)[1]
+		}
+		o.mu.Unlock()
 	}
 	return match
-}
-
-func (o *Output) match(pattern *regexp.Regexp) []string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	rest := o.text.String()[o.read:]
-	if at := pattern.FindStringIndex(rest); at != nil {
-		o.read += at[1]
-	}
-	return pattern.FindStringSubmatch(rest)
 }
 
 // workerDSN is the variable that makes a test program a worker.
@@ -134,42 +129,41 @@ func Main(m *testing.M, worker func(ctx context.Context, db *shared.DB) error) {
 // [Main], for as long as its standard input is open.
 func WorkerEnv(dsn string) string { return workerDSN + "=" + dsn }
 
-// Kill keeps so many processes running that do the work of [Main] on db, and
-// kills one of them, with SIGKILL, every 30 to 130 ms, so many times. It returns
-// when done says so, which it asks each time. The test fails if a worker ends in another way
-// than killed, by Kill or by its work, or if all takes longer than ten minutes, which is
-// much even for a machine that has a lot else to do.
+// Kill keeps so many processes running that do the work of [Main] on db, and kills them with SIGKILL,
+// so many times in all: each 30 to 130 ms for each of them after it began to work. It returns when done
+// says so, which it asks again and again. The test fails if a worker ends in another way than killed, by
+// Kill or by its work, or if all takes longer than ten minutes, which is much even for a machine that has
+// a lot else to do.
 func Kill(t *testing.T, db *shared.DB, workers, kills int, done func() bool) {
 	t.Helper()
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer stop()
 	var wg sync.WaitGroup
-	alive := make([]atomic.Pointer[os.Process], workers)
-	for i := range alive {
+	var killed atomic.Int64
+	for range workers {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				if !worker(ctx, t, db.DSN, &alive[i]) {
+				life := time.Hour
+				if killed.Add(1) <= int64(kills) {
+					life = time.Duration(workers) * (30*time.Millisecond + rand.N(100*time.Millisecond))
+				}
+				if !worker(ctx, t, db.DSN, life) {
 					stop()
 				}
 			}
 		})
 	}
-	for ctx.Err() == nil && (!done() || kills > 0) {
-		time.Sleep(30*time.Millisecond + rand.N(100*time.Millisecond))
-		if kills == 0 {
-			continue
-		}
-		if p := alive[rand.N(workers)].Swap(nil); p != nil && p.Kill() == nil {
-			kills--
-		}
+	for ctx.Err() == nil && (!done() || killed.Load() < int64(kills)) {
+		time.Sleep(30 * time.Millisecond)
 	}
 	assert.NoError(t, ctx.Err(), "not done")
 	stop()
 	wg.Wait()
 }
 
-// worker runs a worker until it dies, and reports whether that is how it ended.
-func worker(ctx context.Context, t *testing.T, dsn string, alive *atomic.Pointer[os.Process]) bool {
+// worker runs a worker until it dies, which is so long after it began to work at the latest, and reports
+// whether that is how it ended.
+func worker(ctx context.Context, t *testing.T, dsn string, life time.Duration) bool {
 	t.Helper()
 	cmd := exec.CommandContext(ctx, os.Args[0])
 	cmd.Env = append(os.Environ(), WorkerEnv(dsn))
@@ -184,7 +178,7 @@ func worker(ctx context.Context, t *testing.T, dsn string, alive *atomic.Pointer
 		return assert.ErrorIs(t, err, context.Canceled, "over before it began")
 	}
 	if _, err := stdout.Read(make([]byte, len(ready))); err == nil {
-		alive.Store(cmd.Process)
+		defer time.AfterFunc(life, func() { _ = cmd.Process.Kill() }).Stop()
 	}
 	return assert.ErrorContains(t, cmd.Wait(), "killed", "a worker ends in no other way")
 }
