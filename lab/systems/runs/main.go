@@ -27,8 +27,8 @@ var program = shared.Program{
 	Name: "runs", About: "replays recorded requests, and those that fail for a passing reason again.",
 	Commands: []shared.Command{
 		{Name: "serve", About: "processes runs until interrupted", Flags: serve},
-		{Name: "migrate", About: "prints and runs what the table runs lacks", Flags: migrate},
-		{Name: "adopt", About: "takes over what is processing without a lease; only when no processor without leases runs any more", Flags: adopt},
+		shared.Migration(schemaOf),
+		shared.Adoption(schemaOf),
 		{Name: "again", About: "has runs processed again that have failed permanently", Flags: again},
 	},
 }
@@ -47,14 +47,9 @@ func serve(flags *flag.FlagSet) shared.Action {
 	})
 }
 
-func migrate(flags *flag.FlagSet) shared.Action {
-	return shared.Migration(flags, func(db *shared.DB) *shared.Schema {
-		return newProcessor(db, newConfig(flag.NewFlagSet("", flag.ContinueOnError)), io.Discard).schema()
-	})
-}
-
-func adopt(flags *flag.FlagSet) shared.Action {
-	return shared.Adoption(flags, func(db *shared.DB) *retrytable.Table[string] { return newStore(db, 0, "").Table })
+// schemaOf is what a processor with the default settings needs.
+func schemaOf(db *shared.DB) *shared.Schema {
+	return newProcessor(db, newConfig(flag.NewFlagSet("", flag.ContinueOnError)), io.Discard).schema()
 }
 
 func again(flags *flag.FlagSet) shared.Action {

@@ -19,11 +19,11 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/lab/systems/shared"
@@ -35,7 +35,7 @@ var program = &shared.Program{
 	Name: "tasks", About: "runs graphs of tasks, and those that fail again",
 	Commands: []shared.Command{
 		{Name: "serve", About: "serves the API and works until interrupted", Flags: serveCommand},
-		{Name: "migrate", About: "makes the tables, or adds what existing ones lack; it may be run again, while others work", Flags: migrateCommand},
+		shared.Migration(func(db *shared.DB) *shared.Schema { return newService(db, config{}, slog.Default()).schema() }),
 	},
 }
 
@@ -60,35 +60,29 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 	})
 }
 
-func migrateCommand(flags *flag.FlagSet) shared.Action {
-	return shared.Migration(flags, func(db *shared.DB) *shared.Schema { return newService(db, config{}, slog.Default()).schema() })
-}
-
 // serve serves the API and works until the context is done.
 func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, hosts ...string) error {
-	ctx, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer stop()
-	wg.Go(func() { s.work(ctx) })
-	return shared.Serve(ctx, listener, handler, s.grace, hosts...)
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.work(ctx) })
+	group.Go(func() error { return shared.Serve(ctx, listener, handler, s.grace, hosts...) })
+	return group.Wait()
 }
 
 // work runs the loops until the context is done, and what was begun is finished.
-func (s *service) work(ctx context.Context) {
-	var wg sync.WaitGroup
-	wg.Go(func() { _ = s.starter().Run(ctx) })
-	wg.Go(func() { _ = s.deliverer().Run(ctx) })
-	wg.Go(func() { s.loop(ctx, "timeout", s.poll, s.timeout) })
-	wg.Go(func() { s.loop(ctx, "retry", s.interval, s.retries) })
-	wg.Wait()
+func (s *service) work(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return s.starter().Run(ctx) })
+	group.Go(func() error { return s.deliverer().Run(ctx) })
+	group.Go(func() error { return s.loop(ctx, "timeout", s.poll, s.timeout) })
+	group.Go(func() error { return s.loop(ctx, "retry", s.interval, s.retries) })
+	return group.Wait()
 }
 
 // loop takes a step as long as there is something to do, and pauses otherwise. It logs that it
 // fails once, and once that it goes on.
 func (s *service) loop(
 	ctx context.Context, name string, interval time.Duration, step func(context.Context) (more bool, err error),
-) {
+) error {
 	failing := false
 	for ctx.Err() == nil {
 		more, err := step(ctx)
@@ -103,6 +97,7 @@ func (s *service) loop(
 			_ = new(retry.Policy).Sleep(ctx, interval)
 		}
 	}
+	return ctx.Err()
 }
 
 // config is what the environment says, and the times that it leaves open.

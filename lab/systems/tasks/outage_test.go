@@ -243,7 +243,7 @@ func TestLoopLogs(t *testing.T) {
 	s := newService(&shared.DB{Dialect: retrytable.SQLite}, config{}, slog.New(slog.NewTextHandler(&log, nil)))
 	ctx, stop := context.WithCancel(t.Context())
 	steps := 0
-	s.loop(ctx, "retry", time.Microsecond, func(context.Context) (bool, error) {
+	_ = s.loop(ctx, "retry", time.Microsecond, func(context.Context) (bool, error) {
 		switch steps++; {
 		case steps == 20:
 			stop()
@@ -289,8 +289,7 @@ func (poison) RoundTrip(req *http.Request) (*http.Response, error) {
 func crashWorker(ctx context.Context, db *shared.DB) error {
 	s := newService(db, crashConfig(), slog.New(slog.DiscardHandler))
 	s.client.Transport = poison{}
-	s.work(ctx)
-	return errors.New("work has ended")
+	return s.work(ctx)
 }
 
 // Workers are killed every 30 to 130 ms, by others or by their task, while 200

@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"errors"
 	"os/exec"
 	"regexp"
@@ -90,56 +91,33 @@ func ofType(err error, v retry.Verdict) string {
 	}
 }
 
-// rules say what a command means by its exit code and by what it wrote. Texts match
-// several ("API rate limit exceeded", "git: Permission denied"), so the order matters:
-// first what leaves no doubt, then the words that may be about something else. A
-// number is a status only where something says so: lines and rows have numbers too.
-var rules = retryexec.Profile{
-	{Codes: []int{126, 127}, Verdict: is(systemError)}, // the shell: cannot be run, not found
-	{Verdict: limited, Stderr: anyOf(
-		status+`429\b`, `\btoo many requests`, `\boverloaded_?error`,
-		`\brate[ -]limit(?:ed|ing| was| is)?(?: exceeded| reached| hit)`, `\brate_?limit(?:_?error|_?exceeded|ed\b)`,
-	)},
-	{Verdict: is(transient), Stderr: anyOf(
-		status+`50[34]\b`, `\bservice (?:temporarily )?unavailable`, `\bgateway time-?out`,
-		`\beconn(?:reset|refused|aborted)\b`, `\betimedout\b`, `\beai_again\b`, `\bsocket hang up`, `\bfetch failed`,
-		`\bconnection (?:reset|refused|closed|aborted|timed out)`,
-		`\bfailed to connect`, `\bcould(?: not|n't) (?:connect|resolve)`, `\btemporary failure in name resolution`,
-	)},
-	{Verdict: is(codeError), Stderr: anyOf(
-		word+`(?:type|reference|range|assertion|name|attribute|indentation)error(?::| \[|$)`, word+`syntax ?error`,
-		`\bunexpected (?:token|end of)`, `\bis not (?:defined|a function|a constructor|iterable)\b`,
-		`\bassertion failed`, word+`logic`,
-	)},
-	{Verdict: is(systemError), Stderr: anyOf(
-		`\b(?:enoent|eacces|eperm|enospc|erofs|enotdir)\b`, `\bno such file`, `\bnot a directory`, `\bno space left`,
-		`\b(?:command|executable file) not found`, `\bexit status 12[67]\b`,
-	)},
-	{Verdict: limited, Stderr: anyOf(`\brate[ -]?limit`, `\boverloaded\b`)},
-	{Verdict: is(transient), Stderr: anyOf(
-		word+`timed?[ -]?out(?:[^\w.]|\.?$|\. )`, `timeout_?error\b`,
-	)},
-	{Verdict: is(systemError), Stderr: anyOf(`\bpermission denied`, word+`git(?:[ :]|$)`, `\bfatal: `)},
-	{Verdict: is(apiError), Stderr: anyOf(
-		status+`[45]\d\d\b`, `\b[45]\d\d (?:client|server) error`, `\binternal server error`, `\bbad (?:request|gateway)\b`,
-		word+`api(?:[ :_]|error|$)`, `\bapi_?key\b`, `\bunauthori[sz]ed`, `\bforbidden`, word+`auth(?:[ :_]|enticat|$)`,
-		`\binvalid (?:token|credentials)`,
-	)},
-	{Verdict: retry.Verdict{Category: unknown}},
-}
+// rules say what a command means by its exit code, and else by what it wrote.
+var rules = readRules(patterns)
 
-const (
-	word   = `(?:^|[^\w/.@-])` // begins here, and is no part of a path in a stack trace
-	status = `\b(?:https?|status|error|code|response)(?:/\d(?:\.\d)?)?(?:[ :='"_(-]|code|status|error)+`
-)
+// patterns has a category and a pattern on each line, in the order in which they are tried.
+//
+//go:embed patterns.txt
+var patterns string
 
-func is(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-var limited = retry.Verdict{Class: retry.RateLimited, Category: transient}
-
-// anyOf matches a line that has one of the patterns, which are in lower case.
-func anyOf(patterns ...string) *regexp.Regexp {
-	return regexp.MustCompile(`(?m)` + strings.Join(patterns, "|"))
+func readRules(patterns string) retryexec.Profile {
+	profile := retryexec.Profile{
+		{Codes: []int{126, 127}, Verdict: retry.Verdict{Class: retry.Retryable, Category: systemError}}, // the shell: cannot be run, not found
+	}
+	words := strings.NewReplacer(
+		"{word}", `(?:^|[^\w/.@-])`, // begins here, and is no part of a path in a stack trace
+		"{status}", `\b(?:https?|status|error|code|response)(?:/\d(?:\.\d)?)?(?:[ :='"_(-]|code|status|error)+`,
+	)
+	for line := range strings.Lines(patterns) {
+		category, pattern, ok := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		if !ok || category == "#" {
+			continue
+		}
+		v := retry.Verdict{Class: retry.Retryable, Category: category}
+		if category == "rate_limit" {
+			v = retry.Verdict{Class: retry.RateLimited, Category: transient}
+		}
+		stderr := regexp.MustCompile(`(?m)` + words.Replace(strings.TrimLeft(pattern, " ")))
+		profile = append(profile, retryexec.Rule{Verdict: v, Stderr: stderr})
+	}
+	return append(profile, retryexec.Rule{Verdict: retry.Verdict{Category: unknown}})
 }

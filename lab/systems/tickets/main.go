@@ -26,10 +26,10 @@ var program = shared.Program{
 	Name: "tickets", About: "has agents work on tickets, and retries what they fail at until a person is needed.",
 	Commands: []shared.Command{
 		{Name: "work", About: "works on tickets until it is interrupted", Flags: workCommand},
-		{Name: "migrate", About: "adds what the tables lack, while others use them", Flags: migrateCommand},
+		shared.Migration(schemaOf),
 		{Name: "add", About: "adds a ticket with a design of its own", Flags: addCommand},
 		{Name: "list", About: "lists tickets", Flags: listCommand},
-		{Name: "adopt", About: "takes over what is in progress without a lease; only when no engine without leases runs any more", Flags: adoptCommand},
+		shared.Adoption(schemaOf),
 		{Name: "release", About: "gives a ticket that is on hold back to the agents", Flags: releaseCommand},
 	},
 }
@@ -91,13 +91,10 @@ func newEngine(db *shared.DB, policy *retry.Policy, log *slog.Logger) *engine {
 	}
 }
 
-func migrateCommand(flags *flag.FlagSet) shared.Action {
-	return shared.Migration(flags, func(db *shared.DB) *shared.Schema {
-		return newEngine(db, newPolicy(time.Second, time.Second), slog.Default()).schema()
-	})
+// schemaOf is what an engine with the default settings needs.
+func schemaOf(db *shared.DB) *shared.Schema {
+	return newEngine(db, newPolicy(time.Second, time.Second), slog.Default()).schema()
 }
-
-func adoptCommand(flags *flag.FlagSet) shared.Action { return shared.Adoption(flags, newTable) }
 
 func addCommand(flags *flag.FlagSet) shared.Action {
 	design := flags.String("name", "", "the name of the design")
