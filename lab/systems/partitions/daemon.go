@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -156,4 +157,56 @@ func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) 
 		return nil, err
 	}
 	return retried, nil
+}
+
+// definitions are the columns that a daemon needs of the table, which is the user's: a daemon makes
+// neither the table nor an index.
+const definitions = "customer text, query text, partition_key text, status text, " +
+	"attempt_count bigint, error_message text, updated_at {instant}"
+
+// indexOfSweeps is the statement that makes the index of sweeps.
+const indexOfSweeps = "CREATE INDEX{concurrently} IF NOT EXISTS partition_state_failed " +
+	"ON partition_state (updated_at) WHERE status = 'failed'"
+
+// check refuses a table that does not fit. Each fault names the column, and a statement
+// that repairs it.
+func (d *daemon) check(ctx context.Context) error {
+	have, err := d.db.Existing(ctx, d.db, "partition_state")
+	if err != nil {
+		return err
+	}
+	if d.db.Dialect == retrytable.SQLite && !strings.Contains(have["updated_at"].Type, "INT") {
+		d.stamp = d.db.TextLike("partition_state", "updated_at")
+	}
+	// Conditions that no failed partition may meet. To PostgreSQL they are errors if the column has another type.
+	table := shared.Table{Name: "partition_state", ByHand: strings.ReplaceAll(definitions, ", ", "\n"), Checks: []shared.Check{
+		{Columns: "status", Type: "text", Wrong: "status = 'failed' AND status = 'pending'"},
+		{Columns: "attempt_count", Type: "bigint", Wrong: "status = 'failed' AND attempt_count < 0", Problem: "is negative", Instead: "1"},
+		{Columns: "error_message", Type: "text", Wrong: "status = 'failed' AND " + notTerminal + " IS NULL"},
+		// In 20 years, and as long ago, is the wrong unit, or no instant.
+		{Columns: "updated_at", Type: "timestamptz", Problem: "is no instant of these years", Instead: d.sql("{stamp}"),
+			Wrong: d.sql("status = 'failed' AND coalesce({updated} NOT BETWEEN " +
+				"{now} - 630720000000000 * {microsecond} AND {now} + 630720000000000 * {microsecond}, true)")},
+	}}
+	if _, err := d.db.Lacks(ctx, d.db, &shared.Schema{Tables: []shared.Table{table}}); err != nil {
+		return fmt.Errorf("%w\nit has to have %s", err, d.db.SQL(definitions))
+	}
+	if have["updated_at"].Type == "timestamp without time zone" {
+		d.log.Warn("updated_at has no time zone: it is read in that of the connection, which timezone=UTC in -dsn sets")
+	}
+	// Without the index, a sweep reads more rows.
+	if _, exists := have["partition_state_failed"]; !exists {
+		d.log.Warn("sweeps without an index", "statement", d.db.SQL(indexOfSweeps))
+	}
+	return nil
+}
+
+// sql has the words of [shared.DB.SQL], and {updated} for updated_at as an instant that can be
+// computed with, and {stamp} for what is written to it: SQLite's may be text.
+func (d *daemon) sql(statement string) string {
+	updated := "updated_at"
+	if d.stamp != retrytable.DefaultInstants {
+		updated = "CAST(round(unixepoch(updated_at, 'subsec') * 1000000) AS integer)"
+	}
+	return d.db.SQL(strings.NewReplacer("{updated}", updated, "{stamp}", d.stamp.Now(d.db.Dialect)).Replace(statement))
 }

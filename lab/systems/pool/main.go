@@ -10,10 +10,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"time"
 
+	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/lab/systems/shared"
+	"github.com/seed-5ff3c98e/retry/retryslog"
 )
 
 func main() { shared.Main(program(os.Stderr).Run) }
@@ -79,4 +82,21 @@ func load(file, resume string, out io.Writer) (graph *Graph, config *Config, err
 		err = graph.progress.read(resume)
 	}
 	return graph, config, err
+}
+
+// newAudit returns the audit log: one line of JSON for every attempt of every
+// node, successes too.
+func newAudit(w io.Writer) *retry.Observer {
+	json := slog.NewJSONHandler(w, &slog.HandlerOptions{ReplaceAttr: durationsAsText})
+	node := func(ctx context.Context) []slog.Attr {
+		return []slog.Attr{slog.String("node", ctx.Value(nodeKey{}).(*Node).Name)}
+	}
+	return retryslog.New(slog.New(json), &retryslog.Options{Succeeded: slog.LevelInfo, Attrs: node})
+}
+
+func durationsAsText(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }

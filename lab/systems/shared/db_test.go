@@ -142,10 +142,22 @@ func TestInstants(t *testing.T) {
 
 // ofTwo is a schema with a table of jobs, which is made, and another one.
 func ofTwo(db *shared.DB) *shared.Schema {
-	return &shared.Schema{Program: "prog", Jobs: &retrytable.Table[string]{Dialect: db.Dialect, Name: "x"}, Tables: []shared.Table{
-		{Name: "x", New: "id bigint PRIMARY KEY", ID: "bigint", Columns: shared.Columns("a", "bigint", "at", "{instant}"), Indexes: shared.Columns("x_at", "(at, fence)")},
-		{Name: "y", Columns: shared.Columns("x_id", "{x}"), Indexes: shared.Columns("y_x", "(x_id)")},
-	}}
+	s := shared.MustSchema(`
+program: prog
+tables:
+  - name: x
+    new: id bigint PRIMARY KEY
+    id: bigint
+    columns: |
+      a bigint
+      at {instant}
+    indexes: x_at (at, fence)
+  - name: y
+    columns: x_id {x}
+    indexes: y_x (x_id)
+`)
+	s.Jobs = &retrytable.Table[string]{Dialect: db.Dialect, Name: "x"}
+	return s
 }
 
 // Migrations that run together do what is missing once.
@@ -173,9 +185,9 @@ func TestMigrate(t *testing.T) {
 		var printed, done, again strings.Builder
 		require.NoError(t, db.Migrate(t.Context(), &printed, ofTwo(db), true))
 		assert.Contains(t, printed.String(), "CREATE TABLE x (id bigint PRIMARY KEY);\nALTER TABLE x ADD COLUMN a bigint;\n")
-		found, err := db.Exists(t.Context(), db, "x")
+		found, err := db.Existing(t.Context(), db, "x")
 		require.NoError(t, err)
-		assert.False(t, found)
+		assert.Empty(t, found)
 		require.NoError(t, db.Migrate(t.Context(), &done, ofTwo(db), false))
 		assert.Equal(t, printed.String(), done.String())
 		require.NoError(t, db.Migrate(t.Context(), &again, ofTwo(db), false))

@@ -33,9 +33,10 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/retrysql"
@@ -127,17 +128,16 @@ func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
 // the job meanwhile tells that. A database that does not answer is told once in a while, although
 // every statement finds that out.
 func Failed(log *slog.Logger, name string, lost slog.Level) func(context.Context, error) {
-	var told atomic.Int64 // when it was told last, in nanoseconds
+	outage := rate.Sometimes{Interval: time.Minute}
 	return func(ctx context.Context, err error) {
-		level, now, last := slog.LevelError, time.Now().UnixNano(), told.Load()
 		switch {
 		case errors.Is(err, retrytable.ErrLeaseLost):
-			level = lost
-		case retrysql.Classify(err).Class != retry.Retryable:
-		case now-last < int64(time.Minute) || !told.CompareAndSwap(last, now):
-			return
+			log.Log(ctx, lost, name, "error", err)
+		case retrysql.Classify(err).Class == retry.Retryable:
+			outage.Do(func() { log.ErrorContext(ctx, name, "error", err) })
+		default:
+			log.ErrorContext(ctx, name, "error", err)
 		}
-		log.Log(ctx, level, name, "error", err)
 	}
 }
 

@@ -12,71 +12,99 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goccy/go-yaml"
+
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
-// Table is what a program needs of a table that its user may have already. Everything in SQL
-// may have the words of [DB.SQL], and {tickets} for the type of the IDs of the table tickets, if
-// that comes before.
+// Schema is what a program needs of its database. Everything in SQL may have the words of [DB.SQL], and
+// {tickets} for the type of the IDs of the table tickets, if that comes before. Columns and indexes have a
+// line each: the name, and the type or the "(name)" of what is indexed.
+type Schema struct {
+	Program string              // its command migrate adds what is missing
+	Words   map[string][]string // more {words}: what they stand for in PostgreSQL, SQLite and MariaDB
+	Tables  []Table             // which the user may have already, with what there is besides the columns of jobs
+
+	Jobs  *retrytable.Table[string]            `yaml:"-"`
+	More  map[string]*retrytable.Table[string] `yaml:"-"` // jobs in other tables, by their names
+	Probe retrytable.Probe[string]             `yaml:"-"` // of the writes of its worker
+}
+
+// MustSchema reads a schema from YAML.
+func MustSchema(file string) *Schema {
+	s := &Schema{}
+	if err := yaml.UnmarshalWithOptions([]byte(file), s, yaml.Strict()); err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// Table is one of them.
 type Table struct {
 	Name    string
 	New     string // the columns with which a new one begins; none is made if this is empty
 	ID      string // the type of the ID of a new one
-	Columns []Column
-	ByHand  []Column    // only the user knows what rows should have in them: an error, with the statement to run, if there are rows
-	InJobs  bool        // the columns of ByHand are of a table of jobs, which adds them if there are no rows
-	Filled  bool        // rows are inserted with the Columns and no others: an error if one needs more
-	Jobs    interface { // adds and checks the columns that it knows; nil: there are none
-		Schema() string
-		Missing(ctx context.Context, db retrytable.DB) ([]string, error)
-	}
-	Indexes []Column // with "(name)" in the place of a type
+	Columns string
+	ByHand  string `yaml:"by_hand"` // only the user knows what rows should have in them: an error, with the statement to run, if there are rows
+	InJobs  bool   `yaml:"in_jobs"` // the columns of ByHand are of a table of jobs, which adds them if there are no rows
+	Filled  bool   // rows are inserted with the Columns and no others: an error if one needs more
+	Indexes string
 	Checks  []Check
 }
 
-// Column is a column, or an index, that is added if it is missing.
-type Column struct{ Name, Type string }
+// Check is a condition that no row may meet, with the value that such a row is to have. {column} is each
+// of the Columns, which are names with spaces between.
+type Check struct{ Columns, Type, Wrong, Problem, Instead string }
 
-// Columns are names and types in turn.
-func Columns(namesAndTypes ...string) (all []Column) {
-	for pair := range slices.Chunk(namesAndTypes, 2) {
-		all = append(all, Column{Name: pair[0], Type: pair[1]})
+// column is a column or an index.
+type column struct{ name, sqlType string }
+
+func columns(lines string) (all []column) {
+	for line := range strings.Lines(lines) {
+		name, sqlType, _ := strings.Cut(strings.TrimSpace(line), " ")
+		all = append(all, column{name, sqlType})
 	}
 	return all
-}
-
-// Check is a condition that no row may meet, with the value that such a row is to have.
-type Check struct{ Column, Type, Wrong, Problem, Instead string }
-
-// Never returns a Check.
-func Never(column, sqlType, wrong, problem, instead string) Check {
-	return Check{column, sqlType, wrong, problem, instead}
 }
 
 // Lacks returns the statements that add what the tables lack, and changes nothing. They can be
 // run while others use the tables. What they do not mend is an error with the statement that
 // does.
-func (db *DB) Lacks(ctx context.Context, q retrytable.DB, tables []Table) (statements []string, faults error) {
+func (db *DB) Lacks(ctx context.Context, q retrytable.DB, s *Schema) (statements []string, faults error) {
 	var words []string
-	for _, t := range tables {
-		have, err := db.ColumnsOf(ctx, q, t.Name)
+	for word, meanings := range s.Words {
+		words = append(words, "{"+word+"}", meanings[db.Dialect])
+	}
+	sql := func(text string) string { return db.SQL(strings.NewReplacer(words...).Replace(text)) }
+	for _, t := range s.Tables {
+		have, err := db.Existing(ctx, q, t.Name)
 		if err != nil {
 			return nil, err
 		}
-		words = append(words, "{"+t.Name+"}", cmp.Or(have["id"].Type, t.ID))
-		lacks, err := db.lacks(ctx, q, &t, have)
+		words = append(words, "{"+t.Name+"}", cmp.Or(have["id"].Type, sql(t.ID)))
+		l := lack{db, q, &t, s.More[t.Name], have, sql}
+		all, err := l.statements(ctx)
 		faults = errors.Join(faults, err)
-		for _, statement := range lacks {
-			statements = append(statements, db.SQL(strings.NewReplacer(words...).Replace(statement)))
+		for _, statement := range all {
+			statements = append(statements, sql(statement))
 		}
 	}
 	return statements, faults
 }
 
-func (db *DB) lacks(
-	ctx context.Context, q retrytable.DB, t *Table, have map[string]Existing,
-) (all []string, err error) {
-	found, rows := len(have) > 0, t.New == ""
+// lack is what a table lacks.
+type lack struct {
+	db    *DB
+	q     retrytable.DB
+	table *Table
+	jobs  *retrytable.Table[string] // nil: the Schema has it, or there are none
+	have  map[string]Existing
+	sql   func(string) string
+}
+
+func (l *lack) statements(ctx context.Context) (all []string, err error) {
+	t, q := l.table, l.q
+	found, rows := len(l.have) > 0, t.New == ""
 	switch {
 	case found && !rows:
 		rows, err = One[bool](ctx, q, "SELECT EXISTS (SELECT 1 FROM "+t.Name+")")
@@ -89,127 +117,119 @@ func (db *DB) lacks(
 		return nil, err
 	}
 	var faults []error
-	for i, c := range slices.Concat(t.ByHand, t.Columns) {
-		_, there := have[c.Name]
-		byHand, add := i < len(t.ByHand), "ALTER TABLE "+t.Name+" ADD COLUMN "+c.Name+" "+c.Type
+	own := columns(t.ByHand)
+	for i, c := range slices.Concat(own, columns(t.Columns)) {
+		_, there := l.have[c.name]
+		byHand, add := i < len(own), "ALTER TABLE "+t.Name+" ADD COLUMN "+c.name+" "+c.sqlType
 		switch {
 		case there, byHand && !found: // or New has it
 		case byHand && rows:
-			faults = append(faults, db.fault(t, c.Name, "there is no such column", add))
+			faults = append(faults, l.fault(c.name, "there is no such column", add))
 		case byHand && t.InJobs:
 		default:
 			all = append(all, add)
 		}
 	}
 	if faults == nil {
-		faults = db.wrong(ctx, q, t, have)
+		faults = l.wrong(ctx)
 	}
-	if faults != nil {
-		return nil, errors.Join(faults...)
+	if err := errors.Join(faults...); err != nil {
+		return nil, err
 	}
 	switch {
-	case t.Jobs != nil && found:
-		missing, err := t.Jobs.Missing(ctx, q)
+	case l.jobs != nil && found:
+		missing, err := l.jobs.Missing(ctx, q)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, missing...)
-	case t.Jobs != nil:
-		all = append(all, strings.TrimSuffix(t.Jobs.Schema(), ";\n"))
+	case l.jobs != nil:
+		all = append(all, strings.TrimSuffix(l.jobs.Schema(), ";\n"))
 	}
-	for _, i := range t.Indexes {
-		exists, err := db.Exists(ctx, q, i.Name)
-		if err != nil {
-			return nil, err
-		}
-		if found && !exists && db.Dialect == retrytable.PostgreSQL { // or was not built to its end
-			all = append(all, "DROP INDEX{concurrently} IF EXISTS "+i.Name)
+	for _, i := range columns(t.Indexes) {
+		_, exists := l.have[i.name]
+		if found && !exists && l.db.Dialect == retrytable.PostgreSQL { // or was not built to its end
+			all = append(all, "DROP INDEX{concurrently} IF EXISTS "+i.name)
 		}
 		if !exists {
-			all = append(all, "CREATE INDEX{concurrently} "+i.Name+" ON "+t.Name+" "+i.Type)
+			all = append(all, "CREATE INDEX{concurrently} "+i.name+" ON "+t.Name+" "+i.sqlType)
 		}
 	}
 	return all, nil
 }
 
 // fault is an error with the statement that mends it.
-func (db *DB) fault(t *Table, column, problem, mend string) error {
-	return fmt.Errorf("%s.%s: %s; run: %s", t.Name, column, problem, db.SQL(mend))
+func (l *lack) fault(column, problem, mend string) error {
+	return fmt.Errorf("%s.%s: %s; run: %s", l.table.Name, column, problem, l.sql(mend))
 }
 
 // wrong are columns and values with which the program would fail, or do what nobody wants.
-func (db *DB) wrong(ctx context.Context, q retrytable.DB, t *Table, have map[string]Existing) (faults []error) {
-	for _, name := range slices.Sorted(maps.Keys(have)) {
-		known := func(c Column) bool { return c.Name == name }
-		if t.Filled && have[name].Required && name != "id" && !slices.ContainsFunc(t.Columns, known) {
-			faults = append(faults, db.fault(t, name, "must have a value in each row, and would have none",
-				"ALTER TABLE "+t.Name+" ALTER COLUMN "+name+" DROP NOT NULL"))
+func (l *lack) wrong(ctx context.Context) (faults []error) {
+	for _, name := range slices.Sorted(maps.Keys(l.have)) {
+		known := func(c column) bool { return c.name == name }
+		if l.table.Filled && l.have[name].Required && name != "id" && !slices.ContainsFunc(columns(l.table.Columns), known) {
+			faults = append(faults, l.fault(name, "must have a value in each row, and would have none",
+				"ALTER TABLE "+l.table.Name+" ALTER COLUMN "+name+" DROP NOT NULL"))
 		}
 	}
-	for _, c := range t.Checks {
-		is, there := have[c.Column]
-		if !there {
-			continue
-		}
-		n, err := One[int](ctx, q, db.SQL("SELECT count(*) FROM "+t.Name+" WHERE "+c.Wrong))
-		var server interface{ SQLState() string }
-		switch {
-		// The type is wrong.
-		case errors.As(err, &server) && slices.Contains([]string{"0A", "22", "42"}, server.SQLState()[:2]):
-			return append(faults, db.fault(t, c.Column, fmt.Sprintf("is %s: %v", is.Type, err), fmt.Sprintf(
-				"ALTER TABLE %s ALTER COLUMN %s TYPE %s USING CAST(%[2]s AS %[3]s)", t.Name, c.Column, c.Type)))
-		case err != nil:
-			return []error{err}
-		case n > 0:
-			faults = append(faults, db.fault(t, c.Column, fmt.Sprintf("%s in %d rows", c.Problem, n),
-				"UPDATE "+t.Name+" SET "+c.Column+" = "+c.Instead+" WHERE "+c.Wrong))
+	for _, c := range l.table.Checks {
+		for name := range strings.FieldsSeq(c.Columns) {
+			if is, there := l.have[name]; there {
+				faults = append(faults, l.check(ctx, name, is, c))
+			}
 		}
 	}
 	return faults
 }
 
-// Exists reports whether there is a table or an index of that name. An index that was not
-// built to its end is none.
-func (db *DB) Exists(ctx context.Context, q retrytable.DB, name string) (exists bool, err error) {
-	return One[bool](ctx, q, map[retrytable.Dialect]string{
-		retrytable.PostgreSQL: `SELECT to_regclass($1) IS NOT NULL AND NOT EXISTS (
-			SELECT 1 FROM pg_index WHERE indexrelid = to_regclass($1) AND NOT indisvalid)`,
-		retrytable.SQLite: "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = $1)",
-		retrytable.MySQL: `SELECT EXISTS (
-			SELECT 1 FROM information_schema.statistics WHERE table_schema = database() AND index_name = ?)`,
-	}[db.Dialect], name)
+// check returns what is wrong with a column, if anything is.
+func (l *lack) check(ctx context.Context, name string, is Existing, c Check) error {
+	in := strings.NewReplacer("{column}", name)
+	wrong := in.Replace(l.sql(c.Wrong))
+	n, err := One[int](ctx, l.q, "SELECT count(*) FROM "+l.table.Name+" WHERE "+wrong)
+	var server interface{ SQLState() string }
+	switch {
+	// The type is wrong.
+	case errors.As(err, &server) && slices.Contains([]string{"0A", "22", "42"}, server.SQLState()[:2]):
+		return l.fault(name, fmt.Sprintf("is %s: %v", is.Type, err), fmt.Sprintf(
+			"ALTER TABLE %s ALTER COLUMN %s TYPE %s USING CAST(%[2]s AS %[3]s)", l.table.Name, name, c.Type))
+	case err != nil || n == 0:
+		return err
+	default:
+		return l.fault(name, fmt.Sprintf("%s in %d rows", c.Problem, n),
+			"UPDATE "+l.table.Name+" SET "+name+" = "+in.Replace(l.sql(c.Instead))+" WHERE "+wrong)
+	}
 }
 
-// Existing is a column that there is.
+// Existing is a column or an index that there is. An index that was not built to its end is none.
 type Existing struct {
 	Type     string
 	Required bool // it needs a value and has no default; MariaDB is not asked
 }
 
-// ColumnsOf returns the columns of a table. There are none if there is no such table.
-func (db *DB) ColumnsOf(ctx context.Context, q retrytable.DB, table string) (map[string]Existing, error) {
-	columns := map[string]Existing{}
-	_, err := Query(ctx, q, func(rows *sql.Rows) (name string, err error) {
-		var c Existing
-		err = rows.Scan(&name, &c.Type, &c.Required)
-		columns[name] = c
-		return name, err
-	}, map[retrytable.Dialect]string{
+// Existing returns the columns and indexes of a table, by their names. There are none if there is no
+// such table.
+func (db *DB) Existing(ctx context.Context, q retrytable.DB, table string) (map[string]Existing, error) {
+	all := map[string]Existing{}
+	query := map[retrytable.Dialect]string{
 		retrytable.PostgreSQL: `SELECT attname, CAST(CAST(atttypid AS regtype) AS text), attnotnull AND NOT atthasdef AND attidentity = ''
-			FROM pg_attribute WHERE attrelid = to_regclass($1) AND attnum > 0 AND NOT attisdropped`,
-		retrytable.SQLite: `SELECT name, type, "notnull" AND dflt_value IS NULL AND pk = 0 FROM pragma_table_info($1)`,
+				FROM pg_attribute WHERE attrelid = to_regclass({table}) AND attnum > 0 AND NOT attisdropped
+			UNION ALL SELECT relname, 'index', false FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+				WHERE indrelid = to_regclass({table}) AND indisvalid`,
+		retrytable.SQLite: `SELECT name, type, "notnull" AND dflt_value IS NULL AND pk = 0 FROM pragma_table_info({table})
+			UNION ALL SELECT name, 'index', false FROM pragma_index_list({table})`,
 		retrytable.MySQL: `SELECT column_name, column_type, false FROM information_schema.columns
-			WHERE table_schema = database() AND table_name = ?`,
-	}[db.Dialect], table)
-	return columns, err
-}
-
-// Schema is what a program needs of its database.
-type Schema struct {
-	Program string // its command migrate adds what is missing
-	Jobs    *retrytable.Table[string]
-	Tables  []Table                  // with what there is besides the columns of Jobs
-	Probe   retrytable.Probe[string] // of the writes of its worker
+				WHERE table_schema = database() AND table_name = {table}
+			UNION ALL SELECT index_name, 'index', false FROM information_schema.statistics
+				WHERE table_schema = database() AND table_name = {table}`,
+	}[db.Dialect]
+	_, err := Query(ctx, q, func(rows *sql.Rows) (name string, err error) {
+		var e Existing
+		err = rows.Scan(&name, &e.Type, &e.Required)
+		all[name] = e
+		return name, err
+	}, strings.ReplaceAll(query, "{table}", "'"+table+"'"))
+	return all, err
 }
 
 // Migration is the command migrate: it prints what is missing, and adds it unless there is -print.
@@ -271,6 +291,6 @@ func (db *DB) Check(ctx context.Context, s *Schema) error {
 func (db *DB) migrate(ctx context.Context, s *Schema, tell func(statements []string) error) error {
 	return s.Jobs.Migrate(ctx, db.DB, retrytable.Migration[string]{
 		Tell: tell, Probe: s.Probe,
-		Also: func(ctx context.Context, q retrytable.DB) ([]string, error) { return db.Lacks(ctx, q, s.Tables) },
+		Also: func(ctx context.Context, q retrytable.DB) ([]string, error) { return db.Lacks(ctx, q, s) },
 	})
 }

@@ -56,19 +56,13 @@ func (s *service) turn(ctx context.Context, db retrytable.DB) error {
 
 // start calls the on_start of a task.
 func (s *service) start(ctx context.Context, job *retrytable.Job[string]) error {
-	var t task
-	var called string
-	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		if t, err = s.task(ctx, tx, job.ID); err == nil {
-			called, err = s.startKey(ctx, tx, t.ID, t.Attempt)
-		}
-		return err
-	})
-	if err = cmp.Or(err, t.unread); err != nil {
-		return retryjob.MarkNotStarted(err) // nobody was called
-	}
-	if t.OnStart == nil {
+	t, err := s.task(ctx, s.db, job.ID)
+	if err = cmp.Or(err, t.unread); err == nil && t.OnStart == nil {
 		return nil
+	}
+	called, keyErr := s.startKey(ctx, s.db, job.ID, t.Attempt)
+	if err = cmp.Or(err, keyErr); err != nil {
+		return retryjob.MarkNotStarted(err) // nobody was called
 	}
 	if err := s.call(ctx, t.OnStart, called, t); err != nil {
 		return &failure{webhookFailure, err.Error(), new(retry.Policy).Next(retry.State{}, err, time.Time{}).Verdict.After}

@@ -63,7 +63,12 @@ func serveCommand(flags *flag.FlagSet) shared.Action {
 // serve serves the API and works until the context is done.
 func (s *service) serve(ctx context.Context, listener net.Listener, handler http.Handler, hosts ...string) error {
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return s.work(ctx) })
+	group.Go(func() error {
+		if err := s.work(ctx); ctx.Err() == nil {
+			return err // one of the loops cannot run
+		}
+		return nil
+	})
 	group.Go(func() error { return shared.Serve(ctx, listener, handler, s.grace, hosts...) })
 	return group.Wait()
 }

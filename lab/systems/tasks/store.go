@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -147,60 +148,21 @@ func (s *service) update(ctx context.Context, tx retrytable.DB, statement string
 	}, s.db.SQL(statement), args...)
 }
 
+//go:embed schema.yaml
+var schemaYAML string
+
 // schema is what a service needs of the database, and writes to it.
 func (s *service) schema() *shared.Schema {
-	since := "{instant} NOT NULL DEFAULT now()" // of rows that are older than the column
-	noInstant, instant, century := "extract(timezone FROM %[1]s) IS NULL AND %[1]s IS NOT NULL", "%s", "'2000-01-01Z'"
-	const noInteger = "typeof(%s) NOT IN ('integer', 'null')"
-	sqlite := s.db.Dialect == retrytable.SQLite
-	if sqlite {
-		since = "{instant} NOT NULL DEFAULT 0" // must be constant there
-		noInstant, instant, century = noInteger, "unixepoch(%s) * 1000000", "946684800000000"
+	insert := func(ctx context.Context, tx *sql.Tx) error {
+		return s.insert(ctx, tx, uuid.NewString(), 0, newTask{ID: "probe"}, map[string]string{"probe": uuid.NewString()})
 	}
-	var checks []shared.Check
-	for _, c := range []string{"created_at", "started_at", "ended_at", "last_updated"} {
-		wrong, mended := fmt.Sprintf(noInstant, c), fmt.Sprintf(instant, c)
-		checks = append(checks, shared.Never(c, "{instant}", wrong, "is no instant", mended))
+	record := func(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
+		return s.record(ctx, tx, task{basicTask: basicTask{ID: o.Job.ID}, OnStart: &action{}}, 0, o.Err)
 	}
-	for _, c := range []string{"position", "timeout", "max_concurrency", "attempt", "success", "failures"} {
-		checks = append(checks, shared.Never(c, "bigint", "coalesce("+c+", -1) < 0", "is negative or NULL", "0"))
-		if sqlite {
-			checks = append(checks, shared.Never(c, "", fmt.Sprintf(noInteger, c), "is no integer", "CAST("+c+" AS integer)"))
-		}
-	}
-	return &shared.Schema{Program: "tasks", Jobs: s.all(), Probe: retrytable.Probe[string]{Insert: s.probed, Worker: &retrytable.Worker[string]{InTx: s.called}}, Tables: []shared.Table{
-		{
-			Name: "task", New: "id text PRIMARY KEY", ID: "text", Columns: shared.Columns(
-				"batch_id", "text NOT NULL DEFAULT ''", "position", "bigint NOT NULL DEFAULT 0", "local_id", "text NOT NULL DEFAULT ''",
-				"name", "text NOT NULL DEFAULT ''", "kind", "text NOT NULL DEFAULT ''", "timeout", "int NOT NULL DEFAULT 60",
-				"max_concurrency", "int NOT NULL DEFAULT 0", "on_start", "jsonb", "on_success", "jsonb", "on_failure", "jsonb",
-				"retry_policy", "jsonb", "success", "bigint NOT NULL DEFAULT 0", "failures", "bigint NOT NULL DEFAULT 0",
-				"created_at", since, "started_at", "{instant}", "ended_at", "{instant}", "last_updated", since),
-			ByHand: shared.Columns("status", "text NOT NULL DEFAULT 'paused'"), InJobs: true, // a new table gets retrytable's
-			Indexes: shared.Columns("task_batch", "(batch_id)", "task_created", "(created_at)",
-				"task_running", "(kind) WHERE status IN ('claimed', 'running')", "task_timeouts", "(lease_until) WHERE status IN ('running')"),
-			Checks: append(checks, shared.Never("next_retry_at", "{instant}", "next_retry_at < "+century, "is in a past century", "{now}")),
-		},
-		{
-			Name: "task_link", New: "parent_id {task} NOT NULL, child_id {task} NOT NULL, PRIMARY KEY (parent_id, child_id)",
-			Indexes: shared.Columns("task_link_child", "(child_id)"),
-		},
-		{
-			Name: "webhook_execution", New: "idempotency_key text PRIMARY KEY", Jobs: s.hooks,
-			Columns: shared.Columns("task_id", "{task}", "attempt", "int NOT NULL DEFAULT 0", "action", "jsonb"),
-			Indexes: shared.Columns("webhook_execution_task", "(task_id)"),
-		},
-	}}
-}
-
-// probed inserts a task.
-func (s *service) probed(ctx context.Context, tx *sql.Tx) error {
-	return s.insert(ctx, tx, uuid.NewString(), 0, newTask{ID: "probe"}, map[string]string{"probe": uuid.NewString()})
-}
-
-// called records a call.
-func (s *service) called(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome[string]) error {
-	return s.record(ctx, tx, task{basicTask: basicTask{ID: o.Job.ID}, OnStart: &action{}}, 0, o.Err)
+	needs := shared.MustSchema(schemaYAML)
+	needs.Jobs, needs.More = s.all(), map[string]*retrytable.Table[string]{s.hooks.Name: s.hooks}
+	needs.Probe = retrytable.Probe[string]{Insert: insert, Worker: &retrytable.Worker[string]{InTx: record}}
+	return needs
 }
 
 // all is the table of tasks with the words of all statuses, which an enum must have. The

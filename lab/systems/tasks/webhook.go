@@ -74,8 +74,8 @@ func (s *service) call(ctx context.Context, a *action, key string, about any) er
 
 // startKey is the key of the on_start of an attempt. If nobody knows what became of the call of the
 // attempt before, because its caller has died, it is called again under the same key.
-func (s *service) startKey(ctx context.Context, tx *sql.Tx, id string, attempt int) (string, error) {
-	known, err := s.update(ctx, tx, `SELECT idempotency_key FROM webhook_execution WHERE task_id = $1
+func (s *service) startKey(ctx context.Context, db retrytable.DB, id string, attempt int) (string, error) {
+	known, err := s.update(ctx, db, `SELECT idempotency_key FROM webhook_execution WHERE task_id = $1
 		AND idempotency_key LIKE '%:start:%' AND (attempt = $2 OR attempt = $2 - 1 AND status = 'failure' AND error LIKE 'lost: %')
 		ORDER BY attempt DESC`, id, attempt)
 	return append(known, key(id, "start", success, attempt))[0], err
@@ -130,15 +130,13 @@ func (s *service) deliverer() *retrytable.Worker[string] {
 // deliver calls one of them.
 func (s *service) deliver(ctx context.Context, job *retrytable.Job[string]) error {
 	var a action
-	var t task
-	err := s.inTx(ctx, func(ctx context.Context, tx *sql.Tx) (err error) {
-		var id string
-		if err = tx.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
-			Scan(&id, shared.JSON{In: &a}); err == nil {
-			t, err = s.task(ctx, tx, id)
-		}
-		return err
-	})
+	var id string
+	err := s.db.QueryRowContext(ctx, "SELECT task_id, action FROM webhook_execution WHERE idempotency_key = $1", job.ID).
+		Scan(&id, shared.JSON{In: &a})
+	if err != nil {
+		return retryjob.MarkNotStarted(err)
+	}
+	t, err := s.task(ctx, s.db, id)
 	if err != nil {
 		return retryjob.MarkNotStarted(err)
 	}

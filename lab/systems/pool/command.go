@@ -1,7 +1,9 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"os/exec"
 	"regexp"
@@ -48,5 +50,42 @@ func shell(out io.Writer) func(context.Context, *Node) (string, error) {
 		stdout.end()
 		stderr.end()
 		return string(stdout.kept), err
+	}
+}
+
+// lines writes whole lines, each after the name of a node, so that lines of nodes that run at once do
+// not mix: a line is one Write to out, which takes several at once, as an os.File does.
+type lines struct {
+	out  io.Writer
+	node string
+	rest []byte // of a line that has not ended yet
+	kept []byte // what was written, as much as may fill the memory
+}
+
+const (
+	longestLine = 64 << 10 // longer ones are broken
+	mostKept    = 1 << 20
+)
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.kept = append(l.kept, p[:min(len(p), mostKept-len(l.kept))]...)
+	l.rest = append(l.rest, p...)
+	for {
+		line, rest, ok := bytes.Cut(l.rest, []byte("\n"))
+		if !ok && len(line) < longestLine {
+			return len(p), nil
+		}
+		if _, err := fmt.Fprintf(l.out, "%-10s | %s\n", l.node, line); err != nil {
+			return 0, err
+		}
+		l.rest = rest
+	}
+}
+
+// end writes a last line that has no end.
+func (l *lines) end() {
+	if len(l.rest) > 0 {
+		fmt.Fprintf(l.out, "%-10s | %s\n", l.node, l.rest)
+		l.rest = nil
 	}
 }
