@@ -184,9 +184,11 @@ func (d *daemon) check(ctx context.Context) error {
 		{Columns: "attempt_count", Type: "bigint", Wrong: "status = 'failed' AND attempt_count < 0", Problem: "is negative", Instead: "1"},
 		{Columns: "error_message", Type: "text", Wrong: "status = 'failed' AND " + notTerminal + " IS NULL"},
 		// In 20 years, and as long ago, is the wrong unit, or no instant.
-		{Columns: "updated_at", Type: "timestamptz", Problem: "is no instant of these years", Instead: d.sql("{stamp}"),
+		{
+			Columns: "updated_at", Type: "timestamptz", Problem: "is no instant of these years", Instead: d.sql("{stamp}"),
 			Wrong: d.sql("status = 'failed' AND coalesce({updated} NOT BETWEEN " +
-				"{now} - 630720000000000 * {microsecond} AND {now} + 630720000000000 * {microsecond}, true)")},
+				"{now} - 630720000000000 * {microsecond} AND {now} + 630720000000000 * {microsecond}, true)"),
+		},
 	}}
 	if _, err := d.db.Lacks(ctx, d.db, &shared.Schema{Tables: []shared.Table{table}}); err != nil {
 		return fmt.Errorf("%w\nit has to have %s", err, d.db.SQL(definitions))
