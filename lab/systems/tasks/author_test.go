@@ -148,7 +148,7 @@ func TestOldAndNewWorkers(t *testing.T) {
 		dbtest.Exec(t, db, `UPDATE task SET on_start = '{"kind": "Webhook", "params": {"url": "`+hook.URL+`", "verb": "Post"}}'
 			WHERE status = 'pending'`)
 		e.poll, e.interval = 20*time.Millisecond, 20*time.Millisecond
-		workers.Go(func() { e.work(ctx) })
+		workers.Go(func() { _ = e.work(ctx) })
 		more := 0
 		for end := time.Now().Add(dbtest.Together(t)); time.Now().Before(end); more++ {
 			e.post(`[{"id": "a", "name": "A", "kind": "x", "timeout": 3600,

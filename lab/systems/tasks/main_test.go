@@ -142,7 +142,7 @@ func TestIntervals(t *testing.T) {
 func (e *env) working() (stop func()) {
 	ctx, cancel := context.WithCancel(e.t.Context())
 	var wg sync.WaitGroup
-	wg.Go(func() { e.work(ctx) })
+	wg.Go(func() { _ = e.work(ctx) })
 	return func() {
 		cancel()
 		wg.Wait()
