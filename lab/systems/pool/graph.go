@@ -45,7 +45,8 @@ type Graph struct {
 	nodes    []*Node
 	progress Progress                  // of an earlier run, and then of this one
 	changed  func(*Node, State, error) // called at every change of a state, one at a time
-	mu       sync.Mutex                // over the states
+	submit   func(*Node)               // to the pool of a Run
+	mu       sync.Mutex                // over the states and the progress
 }
 
 // newGraph checks that names are unique and known, and that there is no cycle.
@@ -83,37 +84,34 @@ func newGraph(nodes []Node, changed func(*Node, State, error)) (*Graph, error) {
 // nodeKey is the key of the node in the context of a task.
 type nodeKey struct{}
 
-// end is the end of a task.
-type end struct {
-	node     *Node
-	state    State
-	err      error
-	progress NodeProgress
-}
-
 // Run runs the graph on a pool of its own, and returns when every node has ended,
 // has been skipped, or was canceled with the context. What command returns is then the
 // Output of the node.
 func (g *Graph) Run(
 	ctx context.Context, workers int, policy *retry.Policy, command func(context.Context, *Node) (string, error),
 ) {
-	ends := make(chan end, len(g.nodes)) // so that OnEnd does not block
-	pool := &retrypool.Pool{Workers: workers, Policy: policy, OnEnd: func(ctx context.Context, t *retrypool.Task) {
+	pool := &retrypool.Pool{Workers: workers, Queue: len(g.nodes), Policy: policy} // so that Submit does not block
+	pool.OnEnd = func(ctx context.Context, t *retrypool.Task) {
 		n, _ := ctx.Value(nodeKey{}).(*Node)
 		state, err := outcome(policy.Name, t)
 		attempts, at := t.State()
 		if n.killed && state == Canceled {
 			attempts.Failures--
 		}
-		ends <- end{n, state, err, NodeProgress{state == Completed, n.Output, attempts, at}}
-	}}
-	going := 0
-	submit := func(n *Node) {
-		going++
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		if g.progress[n.Name] = (NodeProgress{state == Completed, n.Output, attempts, at}); state == Failed {
+			delete(g.progress, n.Name)
+		}
+		g.end(n, state, err)
+	}
+	g.submit = func(n *Node) {
 		before, err := g.progress[n.Name], error(nil)
 		ctx := context.WithValue(ctx, nodeKey{}, n)
 		work := func(attempt context.Context) (err error) {
+			g.mu.Lock()
 			g.set(n, Running, nil)
+			g.mu.Unlock()
 			n.Output, err = command(attempt, n)
 			n.killed = err != nil && ctx.Err() != nil
 			return err
@@ -121,7 +119,7 @@ func (g *Graph) Run(
 		switch {
 		case before.Completed:
 			n.Output = before.Output
-			ends <- end{n, Completed, nil, before}
+			g.end(n, Completed, nil)
 		case before.State.Failures > 0:
 			_, err = pool.Resume(ctx, before.State, before.At, work)
 		default:
@@ -130,32 +128,20 @@ func (g *Graph) Run(
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
-			ends <- end{n, Canceled, err, before}
+			g.end(n, Canceled, err)
 		default: // no attempt is left
-			ends <- end{n, Failed, err, before}
+			delete(g.progress, n.Name)
+			g.end(n, Failed, err)
 		}
 	}
+	g.mu.Lock()
 	for _, n := range g.nodes {
-		if n.missing == 0 {
-			submit(n)
+		if len(n.Needs) == 0 {
+			g.submit(n)
 		}
 	}
-	for ; going > 0; going-- {
-		e := <-ends
-		g.set(e.node, e.state, e.err)
-		if g.progress[e.node.Name] = e.progress; e.state == Failed {
-			delete(g.progress, e.node.Name)
-		}
-		for _, next := range e.node.next {
-			if e.state != Completed {
-				g.skip(next, e.node)
-				continue
-			}
-			if next.missing--; next.missing == 0 {
-				submit(next)
-			}
-		}
-	}
+	g.mu.Unlock()
+	_ = pool.Wait(context.WithoutCancel(ctx)) // for the ends of those that were canceled too
 }
 
 // outcome returns the state of a node whose task has ended, and the error in the
@@ -174,21 +160,23 @@ func outcome(name string, t *retrypool.Task) (State, error) {
 	}
 }
 
-// skip skips a node that can never run, and all nodes that need it.
-func (g *Graph) skip(n, because *Node) {
-	if n.state == Skipped {
-		return
-	}
-	g.set(n, Skipped, fmt.Errorf("needs %s, which was not completed", because.Name))
+// end says how a node has ended. The nodes that need it may run then, or are skipped, and
+// so are all that need those.
+func (g *Graph) end(n *Node, s State, err error) {
+	g.set(n, s, err)
 	for _, next := range n.next {
-		g.skip(next, n)
+		if s == Completed {
+			if next.missing--; next.missing == 0 {
+				g.submit(next)
+			}
+		} else if next.state != Skipped {
+			g.end(next, Skipped, fmt.Errorf("needs %s, which was not completed", n.Name))
+		}
 	}
 }
 
 // set changes the state of a node, and calls changed.
 func (g *Graph) set(n *Node, s State, err error) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	if n.state != s {
 		n.state = s
 		g.changed(n, s, err)
