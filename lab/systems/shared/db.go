@@ -105,27 +105,27 @@ func source(dsn string, m mode) (driver, name string, err error) {
 	case dsn == "":
 		return "", "", Usage(errors.New("the DSN is missing: " + kinds() + " or the name of a file"))
 	case strings.HasPrefix(dsn, "postgres://"), strings.HasPrefix(dsn, "postgresql://"):
-		if m == readOnly {
-			dsn = With(dsn, "default_transaction_read_only=on")
-		}
-		return "pgx", dsn, nil
+		driver, name = "pgx", dsn
 	case strings.HasPrefix(dsn, "mysql://") && hasMySQL():
-		dsn = With(strings.TrimPrefix(dsn, "mysql://"), "multiStatements=true") // a schema is several
-		if m == readOnly {
-			dsn = With(dsn, "tx_read_only=1")
-		}
-		return "mysql", dsn, nil
+		driver, name = "mysql", With(strings.TrimPrefix(dsn, "mysql://"), "multiStatements=true") // a schema is several
 	case missing && !known:
 		return "", "", Usage(errors.New("the DSN must be " + kinds() + " or the name of a file; a new one ends in .db, .sqlite or .sqlite3"))
 	case missing && m != create:
 		return "", "", Usage(err)
-	case m == readOnly:
-		return "sqlite", sqliteSource(dsn) + "&mode=rw&_pragma=query_only(1)", nil
-	case m == existing:
-		return "sqlite", sqliteSource(dsn) + "&mode=rw", nil // its journal stays as it is
-	default:
+	case m == create:
 		return "sqlite", SQLiteSource(dsn), nil
+	default:
+		driver, name = "sqlite", With(sqliteSource(dsn), "mode=rw") // its journal stays as it is
 	}
+	if m == readOnly {
+		name = With(name, settingReadOnly[driver])
+	}
+	return driver, name, nil
+}
+
+// settingReadOnly has a driver refuse statements that write.
+var settingReadOnly = map[string]string{
+	"pgx": "default_transaction_read_only=on", "mysql": "tx_read_only=1", "sqlite": "_pragma=query_only(1)",
 }
 
 // With is a DSN with one more setting.
@@ -185,12 +185,8 @@ func (db *DB) SQL(statement string) string {
 // found in the columns, so that the programs beside this one can read it. An error of the database is
 // not told, as whatever follows meets it too.
 func (db *DB) TextLike(table string, columns ...string) retrytable.Instants {
-	switch db.Dialect {
-	case retrytable.PostgreSQL:
-		return retrytable.Timestamptz
-	case retrytable.MySQL:
-		return retrytable.Datetime
-	default: // SQLite
+	if db.Dialect != retrytable.SQLite {
+		return retrytable.DefaultInstants
 	}
 	for _, column := range columns {
 		query := "SELECT CAST(" + column + " AS text) FROM " + table + " WHERE " + column + " IS NOT NULL LIMIT 1"

@@ -234,8 +234,7 @@ func (db *DB) Existing(ctx context.Context, q retrytable.DB, table string) (map[
 
 // Migration is the command migrate: it prints what is missing, and adds it unless there is -print.
 func Migration(schema func(db *DB) *Schema) Command {
-	const about = "adds what the tables lack; it may be run again, and while others use them"
-	return Command{"migrate", about, func(flags *flag.FlagSet) Action {
+	return Command{"migrate", "adds what the tables lack; it may be run again, and while others use them", func(flags *flag.FlagSet) Action {
 		onlyPrint := flags.Bool("print", false, "print the statements, and change nothing")
 		return On(flags, If(onlyPrint, OpenExisting, Open), func(ctx context.Context, db *DB, out io.Writer) error {
 			return db.Migrate(ctx, out, schema(db), *onlyPrint)
@@ -246,8 +245,7 @@ func Migration(schema func(db *DB) *Schema) Command {
 // Adoption is the command adopt: what another program has left running without a lease gets one that has
 // run out, so that a worker takes it over.
 func Adoption(schema func(db *DB) *Schema) Command {
-	const about = "takes over what is in progress without a lease; only when no program without leases runs any more"
-	return Command{"adopt", about, func(flags *flag.FlagSet) Action {
+	return Command{"adopt", "takes over what is in progress without a lease; only when no program without leases runs any more", func(flags *flag.FlagSet) Action {
 		return On(flags, OpenExisting, func(ctx context.Context, db *DB, out io.Writer) error {
 			n, err := schema(db).Jobs.TakeOver(ctx, db, retrytable.Jobs[string]{All: true})
 			if err == nil {
