@@ -1,10 +1,17 @@
+// Partitions is a daemon that retries failed partitions of a data pipeline and
+// keeps no state of its own; see README.md.
+//
+//	go run . serve -dsn postgres://…
 package main
 
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,6 +22,86 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrysql"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
+
+var program = shared.Program{
+	Name:  "partitions",
+	About: "makes failed partitions pending again when their backoff has passed.",
+	Commands: []shared.Command{
+		{Name: "serve", About: "sweeps until it is interrupted", Flags: serve},
+		{Name: "state retry", About: "sweeps once", Flags: stateRetry},
+		{Name: "index", About: "prints the statement for the index of sweeps", Flags: index},
+	},
+}
+
+func main() { shared.Main(program.Run) }
+
+func serve(flags *flag.FlagSet) shared.Action {
+	interval := flags.Duration("interval", time.Minute, "the pause between sweeps")
+	return onTable(flags, func(ctx context.Context, d *daemon, _ io.Writer) error {
+		d.interval = *interval
+		return d.serve(ctx)
+	})
+}
+
+func stateRetry(flags *flag.FlagSet) shared.Action {
+	var s selection
+	flags.StringVar(&s.customer, "customer", "", "only partitions of this customer")
+	flags.StringVar(&s.query, "query", "", "only partitions of this query")
+	flags.BoolVar(&s.force, "force", false, "whatever their backoff, and terminal ones too")
+	return onTable(flags, func(ctx context.Context, d *daemon, out io.Writer) (err error) {
+		flags.Visit(func(f *flag.Flag) {
+			if s.force && (f.Name == "base" || f.Name == "cap" || f.Name == "jitter") {
+				err = shared.Usage(fmt.Errorf("-%s: with -force, nothing waits for it", f.Name))
+			}
+		})
+		if err != nil {
+			return err
+		}
+		n, err := d.sweep(ctx, s)
+		fmt.Fprintln(out, n, map[bool]string{false: "retried", true: "would be retried"}[d.dryRun])
+		return err
+	})
+}
+
+func index(flags *flag.FlagSet) shared.Action {
+	return shared.On(flags, shared.OpenReadOnly, func(_ context.Context, db *shared.DB, out io.Writer) error {
+		_, err := fmt.Fprintln(out, db.SQL(indexOfSweeps)+";")
+		return err
+	})
+}
+
+// onTable is an action of a daemon on the table of a user, with the flags of the daemon.
+func onTable(flags *flag.FlagSet, action func(ctx context.Context, d *daemon, out io.Writer) error) shared.Action {
+	dryRun := flags.Bool("dry-run", false, "say what would be retried, and change nothing")
+	base := flags.Duration("base", 5*time.Minute, "the delay after the first failure, which then doubles")
+	limit := flags.Duration("cap", 6*time.Hour, "the longest delay")
+	jitter := flags.Duration("jitter", 30*time.Second, "how much a delay may be off, either way")
+	return shared.On(flags, shared.If(dryRun, shared.OpenReadOnly, shared.OpenExisting), func(ctx context.Context, db *shared.DB, out io.Writer) error {
+		d := &daemon{
+			db: db, dryRun: *dryRun, policy: newPolicy(*base, *limit, *jitter), repeat: newRepeat(),
+			log: slog.New(slog.NewTextHandler(out, nil)),
+		}
+		if err := shared.Usage(errors.Join(shared.Positive(flags, "jitter"), d.policy.Validate())); err != nil {
+			return err
+		}
+		if err := d.check(ctx); err != nil {
+			return err
+		}
+		d.log.Info("partitions", "policy", d.policy, "dry_run", d.dryRun)
+		return action(ctx, d, out)
+	})
+}
+
+// newPolicy returns the required policy: exponential, with a cap and an
+// optional jitter of a fixed size.
+func newPolicy(base, limit, jitter time.Duration) *retry.Policy {
+	return &retry.Policy{
+		MaxAttempts: retry.Unlimited,
+		Backoff:     retry.Exponential{Initial: base, Multiplier: 2},
+		MaxDelay:    limit,
+		Jitter:      retry.PlusMinus(jitter),
+	}
+}
 
 // daemon has settings and no state: it decides from partition_state alone.
 type daemon struct {
@@ -84,13 +171,13 @@ const selectFailed = `
 	SELECT coalesce(CAST(customer AS text), ''), coalesce(CAST(query AS text), ''), coalesce(CAST(partition_key AS text), ''),
 		` + attemptCount + `, CAST({updated} AS {instant}), {now} FROM partition_state
 	WHERE status = 'failed' AND {updated} <= {now} - $1 * {microsecond}
-		AND ($2 OR ` + notTerminal + `) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
+		AND ($2 OR {not_terminal}) AND ($3 = '' OR CAST(customer AS text) = $3) AND ($4 = '' OR CAST(query AS text) = $4)
 	ORDER BY 1, 2, 3`
 
 const transition = `
 	UPDATE partition_state SET status = 'pending', updated_at = {stamp}
 	WHERE customer = $1 AND query = $2 AND partition_key = $3 AND status = 'failed' AND ` + attemptCount + ` = $4
-		AND {updated} <= {now} - $5 * {microsecond} AND ($6 OR ` + notTerminal + `) RETURNING 1`
+		AND {updated} <= {now} - $5 * {microsecond} AND ($6 OR {not_terminal}) RETURNING 1`
 
 // eligible returns the failed partitions whose delay has passed, in the order of
 // their keys. The query leaves out partitions younger than the shortest possible
@@ -159,10 +246,11 @@ func (d *daemon) stateRetry(ctx context.Context, batch []partition, force bool) 
 	return retried, nil
 }
 
-// definitions are the columns that a daemon needs of the table, which is the user's: a daemon makes
+// schemaYAML has the columns that a daemon needs of the table, which is the user's: a daemon makes
 // neither the table nor an index.
-const definitions = "customer text, query text, partition_key text, status text, " +
-	"attempt_count bigint, error_message text, updated_at {instant}"
+//
+//go:embed schema.yaml
+var schemaYAML string
 
 // indexOfSweeps is the statement that makes the index of sweeps.
 const indexOfSweeps = "CREATE INDEX{concurrently} IF NOT EXISTS partition_state_failed " +
@@ -178,20 +266,9 @@ func (d *daemon) check(ctx context.Context) error {
 	if d.db.Dialect == retrytable.SQLite && !strings.Contains(have["updated_at"].Type, "INT") {
 		d.stamp = d.db.TextLike("partition_state", "updated_at")
 	}
-	// Conditions that no failed partition may meet. To PostgreSQL they are errors if the column has another type.
-	table := shared.Table{Name: "partition_state", ByHand: strings.ReplaceAll(definitions, ", ", "\n"), Checks: []shared.Check{
-		{Columns: "status", Type: "text", Wrong: "status = 'failed' AND status = 'pending'"},
-		{Columns: "attempt_count", Type: "bigint", Wrong: "status = 'failed' AND attempt_count < 0", Problem: "is negative", Instead: "1"},
-		{Columns: "error_message", Type: "text", Wrong: "status = 'failed' AND " + notTerminal + " IS NULL"},
-		// In 20 years, and as long ago, is the wrong unit, or no instant.
-		{
-			Columns: "updated_at", Type: "timestamptz", Problem: "is no instant of these years", Instead: d.sql("{stamp}"),
-			Wrong: d.sql("status = 'failed' AND coalesce({updated} NOT BETWEEN " +
-				"{now} - 630720000000000 * {microsecond} AND {now} + 630720000000000 * {microsecond}, true)"),
-		},
-	}}
-	if _, err := d.db.Lacks(ctx, d.db, &shared.Schema{Tables: []shared.Table{table}}); err != nil {
-		return fmt.Errorf("%w\nit has to have %s", err, d.db.SQL(definitions))
+	needs := shared.MustSchema(d.sql(schemaYAML))
+	if _, err := d.db.Lacks(ctx, d.db, needs); err != nil {
+		return fmt.Errorf("%w\nit has to have %s", err, strings.ReplaceAll(needs.Tables[0].ByHand, "\n", ", "))
 	}
 	if have["updated_at"].Type == "timestamp without time zone" {
 		d.log.Warn("updated_at has no time zone: it is read in that of the connection, which timezone=UTC in -dsn sets")
@@ -203,12 +280,12 @@ func (d *daemon) check(ctx context.Context) error {
 	return nil
 }
 
-// sql has the words of [shared.DB.SQL], and {updated} for updated_at as an instant that can be
-// computed with, and {stamp} for what is written to it: SQLite's may be text.
+// sql has the words of [shared.DB.SQL], {not_terminal}, {updated} for updated_at as an instant that
+// can be computed with, and {stamp} for what is written to it: SQLite's may be text.
 func (d *daemon) sql(statement string) string {
 	updated := "updated_at"
 	if d.stamp != retrytable.DefaultInstants {
 		updated = "CAST(round(unixepoch(updated_at, 'subsec') * 1000000) AS integer)"
 	}
-	return d.db.SQL(strings.NewReplacer("{updated}", updated, "{stamp}", d.stamp.Now(d.db.Dialect)).Replace(statement))
+	return d.db.SQL(strings.NewReplacer("{updated}", updated, "{stamp}", d.stamp.Now(d.db.Dialect), "{not_terminal}", notTerminal).Replace(statement))
 }

@@ -24,6 +24,9 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrytable"
 )
 
+// definitions are the columns of the table.
+var definitions = strings.ReplaceAll(shared.MustSchema(schemaYAML).Tables[0].ByHand, "\n", ", ")
+
 // The required numbers.
 const (
 	base   = 5 * time.Minute
