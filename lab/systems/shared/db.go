@@ -185,8 +185,9 @@ func (db *DB) SQL(statement string) string {
 // found in the columns, so that the programs beside this one can read it. An error of the database is
 // not told, as whatever follows meets it too.
 func (db *DB) TextLike(table string, columns ...string) retrytable.Instants {
-	if db.Dialect != retrytable.SQLite {
-		return retrytable.DefaultInstants
+	servers := map[retrytable.Dialect]retrytable.Instants{retrytable.PostgreSQL: retrytable.Timestamptz, retrytable.MySQL: retrytable.Datetime}
+	if instants, ok := servers[db.Dialect]; ok {
+		return instants
 	}
 	for _, column := range columns {
 		query := "SELECT CAST(" + column + " AS text) FROM " + table + " WHERE " + column + " IS NOT NULL LIMIT 1"

@@ -165,29 +165,27 @@ type Action func(ctx context.Context, out io.Writer) error
 // error for [Main], and so is a program without a command. -h explains the program, or the
 // command that it comes after.
 func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
-	var help strings.Builder
-	fmt.Fprintf(&help, "%s %s\n\n", p.Name, p.About)
+	help := fmt.Sprintf("%s %s\n\n", p.Name, p.About)
 	for _, c := range p.Commands {
 		words := strings.Fields(c.Name)
 		if n := len(words); len(args) >= n && slices.Equal(args[:n], words) {
-			return c.run(ctx, p.Name, args[n:], out)
+			return c.run(ctx, p.Name+" "+c.Name, args[n:], out)
 		}
-		fmt.Fprintf(&help, "  %s %-12s %s\n", p.Name, c.Name, c.About)
+		help += fmt.Sprintf("  %s %-12s %s\n", p.Name, c.Name, c.About)
 	}
-	fmt.Fprintf(&help, "\n%s COMMAND -h lists the flags of a command.\n", p.Name)
-	problem := "a command is missing"
-	if len(args) > 0 {
-		problem = fmt.Sprintf("%q is no command", args[0])
-		if slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]) {
-			_, err := fmt.Fprint(out, help.String())
-			return err
-		}
+	help += fmt.Sprintf("\n%s COMMAND -h lists the flags of a command.\n", p.Name)
+	switch {
+	case len(args) == 0:
+		return Usage(fmt.Errorf("usage: %s: a command is missing\n%s", p.Name, help))
+	case slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
+		_, err := fmt.Fprint(out, help)
+		return err
+	default:
+		return Usage(fmt.Errorf("usage: %s: %q is no command\n%s", p.Name, args[0], help))
 	}
-	return Usage(fmt.Errorf("usage: %s: %s\n%s", p.Name, problem, help.String()))
 }
 
-func (c *Command) run(ctx context.Context, program string, args []string, out io.Writer) error {
-	name := program + " " + c.Name
+func (c *Command) run(ctx context.Context, name string, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // it is told in our words
 	action := c.Flags(flags)
