@@ -120,8 +120,8 @@ type Table[ID any] struct {
 	// wakes a [Worker] as soon as they are committed. Rows that an UPDATE makes due wait for
 	// Worker.Poll. The trigger costs an insert a few microseconds. A commit that notifies waits for
 	// other such commits, so while many are inserted, retrypgx.Listen has the trigger be still for up to
-	// 160 ms, and has jobs looked for every millisecond. A row whose transaction stays open for longer
-	// after its insert may then wait for Poll too.
+	// 160 ms, and has jobs looked for every millisecond. A row whose transaction stays open for more
+	// than 5 ms after its insert may then wait for Poll too.
 	Notify string
 
 	// KeepAutovacuum has [Table.Schema] set nothing for autovacuum in PostgreSQL. A
