@@ -187,7 +187,9 @@ func newMetrics() *metrics {
 	})
 	auto.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "retry_success_rate", Help: "Percentage of the retries so far that succeeded; NaN before the first has ended.",
-	}, m.successRate)
+	}, func() float64 { // loaded in this order, and counted in the other: at most 100
+		return 100 * float64(m.successes.Load()) / float64(m.retries.Load())
+	})
 	for _, category := range []string{transient, apiError, codeError, systemError, unknown} {
 		m.retried.WithLabelValues(category) // there from the start, for rate()
 		m.exhausted.WithLabelValues(category)
@@ -211,10 +213,6 @@ func (m *metrics) ended(o *retrytable.Outcome[string], category string) {
 	case d.Stop == retry.StopAttempts:
 		m.exhausted.WithLabelValues(category).Inc()
 	}
-}
-
-func (m *metrics) successRate() float64 {
-	return 100 * float64(m.successes.Load()) / float64(m.retries.Load()) // in this order, and counted in the other: at most 100
 }
 
 // serve exposes them to this machine until the context is done, and returns where.
