@@ -169,23 +169,24 @@ type Action func(ctx context.Context, out io.Writer) error
 // error for [Main], and so is a program without a command. -h explains the program, or the
 // command that it comes after.
 func (p *Program) Run(ctx context.Context, args []string, out io.Writer) error {
-	help := fmt.Sprintf("%s %s\n\n", p.Name, p.About)
+	var help strings.Builder
+	fmt.Fprintf(&help, "%s %s\n\n", p.Name, p.About)
 	for _, c := range p.Commands {
 		words := strings.Fields(c.Name)
 		if n := len(words); len(args) >= n && slices.Equal(args[:n], words) {
 			return c.run(ctx, p.Name+" "+c.Name, args[n:], out)
 		}
-		help += fmt.Sprintf("  %s %-12s %s\n", p.Name, c.Name, c.About)
+		fmt.Fprintf(&help, "  %s %-12s %s\n", p.Name, c.Name, c.About)
 	}
-	help += fmt.Sprintf("\n%s COMMAND -h lists the flags of a command.\n", p.Name)
+	fmt.Fprintf(&help, "\n%s COMMAND -h lists the flags of a command.\n", p.Name)
 	switch {
 	case len(args) == 0:
-		return Usage(fmt.Errorf("usage: %s: a command is missing\n%s", p.Name, help))
+		return Usage(fmt.Errorf("usage: %s: a command is missing\n%s", p.Name, help.String()))
 	case slices.Contains([]string{"-h", "-help", "--help", "help"}, args[0]):
-		_, err := fmt.Fprint(out, help)
+		_, err := fmt.Fprint(out, help.String())
 		return err
 	default:
-		return Usage(fmt.Errorf("usage: %s: %q is no command\n%s", p.Name, args[0], help))
+		return Usage(fmt.Errorf("usage: %s: %q is no command\n%s", p.Name, args[0], help.String()))
 	}
 }
 
