@@ -61,6 +61,7 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 	t.Helper()
 	enginetest.Run(t, &enginetest.Engine{
 		Unit: time.Second, Grain: 5 * time.Second, Recovery: 15 * time.Second, Jobs: 1000, Cannot: cannot,
+		Early: time.Millisecond, // the emulator's clock counts whole ones
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
 			return open(t, suffix)
