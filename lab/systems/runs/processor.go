@@ -284,9 +284,7 @@ var schemaYAML string
 
 // schema is what a processor needs of the database, and writes to it.
 func (p *processor) schema() *shared.Schema {
-	s := shared.MustSchema(schemaYAML)
-	s.Jobs, s.Probe.Worker = p.Table, p.worker(1)
-	return s
+	return shared.MustSchema(schemaYAML).For(p.worker(1))
 }
 
 // request is what to replay.

@@ -39,6 +39,12 @@ func MustSchema(file string) *Schema {
 	return s
 }
 
+// For has the schema prepare the table of a worker, and probe its writes.
+func (s *Schema) For(worker *retrytable.Worker[string]) *Schema {
+	s.Jobs, s.Probe.Worker = worker.Table, worker
+	return s
+}
+
 // Table is one of them.
 type Table struct {
 	Name    string

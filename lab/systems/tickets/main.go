@@ -247,7 +247,5 @@ var schemaYAML string
 
 // schema is what an engine needs of the database, and writes to it.
 func (e *engine) schema() *shared.Schema {
-	s := shared.MustSchema(schemaYAML)
-	s.Jobs, s.Probe.Worker = e.table, e.worker(1)
-	return s
+	return shared.MustSchema(schemaYAML).For(e.worker(1))
 }
