@@ -48,7 +48,7 @@ func (t *Table[ID]) FailWith(
 	ctx context.Context, db DB, lease Lease[ID], d retry.Decision, failure error, args ...any,
 ) error {
 	return t.finish(ctx, db, lease, args, func(s *sqltable.Statements, row sqltable.Claimed) (*sqltable.Change, error) {
-		return fail(s, row, d, textOf(d, failure))
+		return fail(s, row, d, textFor(s, d, failure))
 	})
 }
 
@@ -124,6 +124,14 @@ func fail(s *sqltable.Statements, row sqltable.Claimed, d retry.Decision, text a
 	}
 	f.Category, f.Text = d.Verdict.Category, text
 	return s.Fail(row, f), nil
+}
+
+// textFor is textOf if the table has a column for it.
+func textFor(s *sqltable.Statements, d retry.Decision, failure error) any {
+	if s.Columns.Error == "" {
+		return nil
+	}
+	return textOf(d, failure)
 }
 
 // textOf is what Columns.Error has after a decision about a failure: nil if the failure is

@@ -80,7 +80,7 @@ type Outcome[ID any] struct {
 	Released bool
 
 	unstarted bool               // given back because its attempt could not start, or found nothing yet
-	text      any                // of a failure, for Columns.Error and the log
+	text      any                // of a failure, for Columns.Error
 	stored    retryjob.Stored    // what the Observer is told when it is stored
 	hooks     *aftercommit.Hooks // of the last transaction
 }

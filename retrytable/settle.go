@@ -114,12 +114,16 @@ func (s *storing[ID]) announce(o *Outcome[ID]) {
 	if o.Err == nil || o.Released || o.Decision.Retry || o.Job.policy.Observer != nil || s.OnError != nil {
 		return
 	}
+	text := o.text
+	if text == nil {
+		text = textOf(o.Decision, o.Err)
+	}
 	attrs := []any{"table", s.Table.Name, "id", sqltable.Storable(fmt.Sprint(o.Job.ID))}
 	if o.Job.Kind != "" {
 		attrs = append(attrs, "kind", sqltable.Storable(o.Job.Kind))
 	}
 	slog.Default().ErrorContext(s.ctx, "retrytable job has failed", append(attrs,
-		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", o.text)...)
+		"attempts", o.Decision.State.Attempts(), "reason", o.Decision.Stop, "error", text)...)
 }
 
 // storeUntil tries to store an outcome until the lease ends. It also tries if the lease
@@ -157,7 +161,7 @@ func (s *storing[ID]) changeFor(o *Outcome[ID]) (c *sqltable.Change, err error) 
 		if args, err = s.finishArgs(o); err != nil {
 			return nil, err
 		}
-		o.text = textOf(o.Decision, o.Err)
+		o.text = textFor(s.statements, o.Decision, o.Err)
 	}
 	switch row := o.Job.claimed(args); {
 	case failed:
