@@ -297,8 +297,10 @@ func (c *Call) keep(err error) {
 	if c.own != nil {
 		last = c.own.last
 	}
-	if _, found := explicit(c.Last); last == elsewhere && found == nothing && errtree.Is(c.Last, context.DeadlineExceeded) {
-		last = cutOff
+	if last == elsewhere && c.Policy.orZero().AttemptTimeout > 0 && errtree.Is(c.Last, context.DeadlineExceeded) {
+		if _, found := explicit(c.Last); found == nothing {
+			last = cutOff
+		}
 	}
 	if done.Closed(c.ended) || c.TimedOut() {
 		now = cutOff

@@ -222,7 +222,8 @@ func testPool(t *testing.T, d *decoder) {
 		pool := &retrypool.Pool{Workers: 1, Policy: &s.policy}
 		operation := func(ctx context.Context) error {
 			_, marked := retry.Marked(s.of(s.kept)) // each attempt has a new Call
-			s.spent = errors.Is(s.of(s.kept), context.DeadlineExceeded) && !marked && !errors.As(s.of(s.kept), new(*retry.Error))
+			s.spent = s.policy.AttemptTimeout > 0 && errors.Is(s.of(s.kept), context.DeadlineExceeded) && !marked &&
+				!errors.As(s.of(s.kept), new(*retry.Error))
 			return s.operation(ctx)
 		}
 		submit := func() (*retrypool.Task, error) { return pool.Submit(s.ctx, operation) }
