@@ -15,8 +15,6 @@ type attempt struct {
 	told   func(error)        // tells the Observer the end; nil if it did not ask
 	began  time.Duration      // since State.First; only for ResetAfter
 	total  bool               // ctx ends with Policy.Timeout
-	last   ending             // of the attempt that Call.Last is of
-	cut    error              // of the last attempt, if a limit has cut it off and Last is of an earlier one
 }
 
 func (c *Call) attempt() *attempt {

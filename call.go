@@ -75,9 +75,9 @@ type Call struct {
 	// continue an operation.
 	State State
 
-	// Last is the last failure that is not of an attempt that a limit has cut off, if there
-	// is one, and Waited is the sum of the waits. An [Error] contains them. Set them with State
-	// to continue an operation.
+	// Last is the last failure, and Waited is the sum of the waits. An [Error] contains them. Set
+	// them with State to continue an operation. If a limit has cut the last attempt off, Last wraps
+	// its error and the last one of an attempt that was not cut off.
 	Last   error
 	Waited time.Duration
 

@@ -1,12 +1,12 @@
 package retry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
 
 	"github.com/seed-5ff3c98e/retry/internal/done"
-	"github.com/seed-5ff3c98e/retry/internal/errtree"
 	"github.com/seed-5ff3c98e/retry/internal/known"
 	"github.com/seed-5ff3c98e/retry/internal/sat"
 )
@@ -205,11 +205,9 @@ func (c *Call) giveUp(j *judgment, err error) {
 
 // gaveUp returns the error of an operation that ends for another reason than a Final error.
 func (c *Call) gaveUp(j *judgment) *Error {
-	e := c.Policy.orZero().giveUp(j, &c.State, c.Last)
-	e.Waited, e.NotApplied = c.Waited, c.clean || e.Attempts == 0
-	if c.own != nil {
-		e.Cut = c.own.cut
-	}
+	kept, off := split(c.Last)
+	e := c.Policy.orZero().giveUp(j, &c.State, kept)
+	e.Cut, e.Waited, e.NotApplied = off, c.Waited, c.clean || e.Attempts == 0
 	return e
 }
 
@@ -279,39 +277,43 @@ func contextStop(ctx context.Context) StopReason {
 	}
 }
 
-// ending is how an attempt has failed.
-type ending uint8
+// cut is the Last of a Call if a limit of time, or the end of the context, has cut off its last
+// attempt. It goes with Last to where the operation goes on.
+type cut struct {
+	error        // of that attempt
+	before error // the last one of an attempt that ended by itself; nil if there was none
+}
 
-const (
-	elsewhere ending = iota // in another Call, or there was none
-	byItself
-	cutOff // by a limit of time, or by the end of the context
-)
+// Error is the text of the error that says more.
+func (c *cut) Error() string { return cmp.Or(c.before, c.error).Error() }
 
-// keep makes err the last failure, unless it is of an attempt that was cut off and one before it
-// says more.
+// Unwrap returns both errors.
+func (c *cut) Unwrap() []error { return (&Error{Err: c.before, Cut: c.error}).Unwrap() }
+
+// split returns the errors that last is made of, as an [*Error] has them.
+func split(last error) (kept, off error) {
+	switch c, ok := last.(*cut); { //nolint:errorlint // as keep has made it
+	case !ok:
+		return last, nil
+	case c.before == nil:
+		return c.error, nil
+	default:
+		return c.before, c.error
+	}
+}
+
+// keep makes err the last failure, beside the one before if err is of an attempt that was cut off.
 //
 //go:noinline
 func (c *Call) keep(err error) {
-	last, now := byItself, byItself
-	if c.own != nil {
-		last = c.own.last
+	before := c.Last
+	if last, ok := before.(*cut); ok { //nolint:errorlint // of another Call it would say nothing
+		before = last.before
 	}
-	if last == elsewhere && c.Policy.orZero().AttemptTimeout > 0 && errtree.Is(c.Last, context.DeadlineExceeded) {
-		if _, found := explicit(c.Last); found == nothing {
-			last = cutOff
-		}
+	if ended := done.Closed(c.ended); ended && before != nil || !ended && c.TimedOut() {
+		err = &cut{err, before}
 	}
-	if done.Closed(c.ended) || c.TimedOut() {
-		now = cutOff
-	}
-	if now == cutOff && last != cutOff && c.Last != nil {
-		c.attempt().cut = err
-		return
-	}
-	if c.Last = err; c.own != nil {
-		c.own.last, c.own.cut = now, nil
-	}
+	c.Last = err
 }
 
 // release ends the context of the attempt and tells the Observer its end.

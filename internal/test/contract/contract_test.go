@@ -220,16 +220,10 @@ func testPool(t *testing.T, d *decoder) {
 			return // Submit returns the cause
 		}
 		pool := &retrypool.Pool{Workers: 1, Policy: &s.policy}
-		operation := func(ctx context.Context) error {
-			_, marked := retry.Marked(s.of(s.kept)) // each attempt has a new Call
-			s.spent = s.policy.AttemptTimeout > 0 && errors.Is(s.of(s.kept), context.DeadlineExceeded) && !marked &&
-				!errors.As(s.of(s.kept), new(*retry.Error))
-			return s.operation(ctx)
-		}
-		submit := func() (*retrypool.Task, error) { return pool.Submit(s.ctx, operation) }
+		submit := func() (*retrypool.Task, error) { return pool.Submit(s.ctx, s.operation) }
 		if counts(s.state) > 0 {
 			s.state.First = s.start.Add(-s.age)
-			submit = func() (*retrypool.Task, error) { return pool.Resume(s.ctx, s.state, s.start, operation) }
+			submit = func() (*retrypool.Task, error) { return pool.Resume(s.ctx, s.state, s.start, s.operation) }
 		}
 		task, err := submit()
 		if d, over := exhausted(&s.policy, s.state, s.start); over {
