@@ -48,7 +48,7 @@ func testServe(t *testing.T, dsn string) {
 	server := httptest.NewServer(http.NotFoundHandler())
 	defer server.Close()
 	dbtest.Exec(t, dbtest.Reopen(t, &shared.DB{DSN: dsn}), "INSERT INTO runs (id, category, url) VALUES ('a', 'web', $1)", server.URL)
-	out.Await(t, `level=ERROR msg="permanently failed" run=a error="404 Not Found" error_class=final reason=final`)
+	out.Await(t, `level=ERROR msg="permanently failed" run=a error="GET http\S+: 404 Not Found" error_class=final reason=final`)
 	assert.ErrorIs(t, stop(), context.Canceled)
 	assert.Equal(t, 1, strings.Count(out.String(), "level=ERROR"))
 }

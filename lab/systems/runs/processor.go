@@ -6,6 +6,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -123,10 +124,7 @@ func (c *RetryConfig) policy() *retry.Policy {
 // errorClass is the error_class of a verdict: error_class_to_string. What nobody
 // knows is retried, so it is retryable.
 func errorClass(v retry.Verdict) string {
-	if v.Class == retry.Unknown {
-		return retry.Retryable.String()
-	}
-	return v.Class.String()
+	return cmp.Or(v.Class, retry.Retryable).String()
 }
 
 // processor processes runs. Any number of them may work on the same table.
@@ -164,11 +162,7 @@ func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) er
 	if err := p.db.QueryRowContext(ctx, recorded, job.ID).Scan(&r.category, &r.url, &r.expected); err != nil {
 		return retryjob.MarkNotStarted(err)
 	}
-	attempt := "initial attempt"
-	if job.Kind != "" {
-		attempt = "retry attempt"
-	}
-	p.log.Info(attempt, "run", r.ID, "attempt", job.State.Failures+1, "category", r.category)
+	p.log.Info("attempt", "run", r.ID, "attempt", job.State.Failures+1, "retry", job.Kind != "", "category", r.category)
 	result, err := p.replay(ctx, r)
 	job.Data = result
 	job.SucceedAs(string(result))
@@ -177,16 +171,14 @@ func (p *processor) process(ctx context.Context, job *retrytable.Job[string]) er
 
 // tell logs what was stored about a run.
 func (p *processor) tell(_ context.Context, o *retrytable.Outcome[string]) {
-	d, log, success := o.Decision, p.log.With("run", o.Job.ID), "succeeded"
+	d, log := o.Decision, p.log.With("run", o.Job.ID)
 	if o.Err != nil {
 		log = log.With("error", o.Err, "error_class", errorClass(d.Verdict))
-	} else if o.Job.Kind != "" {
-		success = "retry succeeded"
 	}
 	switch {
 	case o.Released: // as it was
 	case o.Err == nil:
-		log.Info(success, "attempt", o.Job.State.Failures+1, "status", o.Job.Data)
+		log.Info("succeeded", "attempt", o.Job.State.Failures+1, "retry", o.Job.Kind != "", "status", o.Job.Data)
 	case d.Retry:
 		log.Warn("retry scheduled", "attempt", d.State.Failures+1, "delay", d.Delay)
 	case d.Stop == retry.StopAttempts:
@@ -196,38 +188,28 @@ func (p *processor) tell(_ context.Context, o *retrytable.Outcome[string]) {
 	}
 }
 
-// replay sends the request of a run, and compares the answer with the recorded
+// replay sends the request of a run once, and compares the answer with the recorded
 // one. What it returns as an error says by its class whether to try again.
-func replay(ctx context.Context, r *request) (outcome, error) {
+func replay(ctx context.Context, r *request) (result outcome, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url, nil)
 	if err != nil {
 		return "", retry.MarkFinal(retryhttp.Redact(err))
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", retryhttp.Redact(err)
-	}
-	defer resp.Body.Close()
-	if v := retryhttp.ClassifyResponse(resp, r.Now()); v != (retry.Verdict{}) {
-		return "", retry.Mark(errors.New(resp.Status), v)
-	}
-	if r.expected == nil {
-		if _, err := io.Copy(io.Discard, resp.Body); err != nil { // it has to arrive whole
-			return "", err
+	err = retryhttp.Do(http.DefaultClient, &retry.Policy{Name: "replay", MaxAttempts: 1}, req, func(resp *http.Response) error {
+		if r.expected == nil {
+			result = needsReview
+			_, err := io.Copy(io.Discard, resp.Body) // it has to arrive whole
+			return err
 		}
-		return needsReview, nil
-	}
-	// One byte more than the recorded answer tells a longer one from it, and no answer
-	// can take more memory than the recorded one.
-	body, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(*r.expected))+1))
-	switch {
-	case err != nil:
-		return "", err
-	case *r.expected != string(body):
-		return failed, nil
-	default:
-		return passed, nil
-	}
+		// One byte more than the recorded answer tells a longer one from it, and no answer
+		// can take more memory than the recorded one.
+		body, err := io.ReadAll(io.LimitReader(resp.Body, int64(len(*r.expected))+1))
+		if result = failed; *r.expected == string(body) {
+			result = passed
+		}
+		return err
+	})
+	return result, err
 }
 
 // outcome is what a run that was replayed has come to.
