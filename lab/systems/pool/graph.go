@@ -183,12 +183,11 @@ func (g *Graph) set(n *Node, s State, err error) {
 	}
 }
 
-// count returns the number of nodes in a state, when the run has ended.
-func (g *Graph) count(s State) (count int) {
+// counts has the number of nodes in each state, when the run has ended.
+func (g *Graph) counts() map[State]int {
+	counts := map[State]int{}
 	for _, n := range g.nodes {
-		if n.state == s {
-			count++
-		}
+		counts[n.state]++
 	}
-	return count
+	return counts
 }

@@ -278,9 +278,7 @@ func TestNeeds(t *testing.T) {
 		p.graph.Run(t.Context(), 4, documented(nil), p.command)
 		slices.Sort(p.attempts)
 		assert.Equal(t, []string{"0s bad", "0s first", "1s left", "1s right", "3s left", "4s last"}, p.attempts)
-		assert.Equal(t, []int{4, 1, 2, 0}, []int{
-			p.graph.count(Completed), p.graph.count(Failed), p.graph.count(Skipped), p.graph.count(Canceled),
-		})
+		assert.Equal(t, map[State]int{Completed: 4, Failed: 1, Skipped: 2}, p.graph.counts())
 		require.EqualError(t, p.errs["skipped"], "needs bad, which was not completed")
 		require.EqualError(t, p.errs["too"], "needs skipped, which was not completed")
 		assert.Equal(t, "4s last completed", p.changes[len(p.changes)-1])
@@ -424,7 +422,7 @@ func TestDeepGraph(t *testing.T) {
 		}
 		p := newPlay(t, nodes...)
 		p.graph.Run(t.Context(), 1, documented(nil), p.command)
-		assert.Equal(t, 120, p.graph.count(Skipped))
+		assert.Equal(t, 120, p.graph.counts()[Skipped])
 	})
 }
 

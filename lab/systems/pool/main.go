@@ -49,13 +49,13 @@ func program(audit io.Writer) *shared.Program {
 
 // conclude prints how the nodes have ended, and says if they are not all completed.
 func conclude(graph *Graph, resume string, out io.Writer) error {
-	failed, skipped, canceled := graph.count(Failed), graph.count(Skipped), graph.count(Canceled)
-	fmt.Fprintf(out, "%d completed, %d failed, %d skipped, %d canceled\n", graph.count(Completed), failed, skipped, canceled)
-	err := graph.progress.write(resume, canceled > 0)
+	n := graph.counts()
+	fmt.Fprintf(out, "%d completed, %d failed, %d skipped, %d canceled\n", n[Completed], n[Failed], n[Skipped], n[Canceled])
+	err := graph.progress.write(resume, n[Canceled] > 0)
 	switch {
-	case canceled > 0:
+	case n[Canceled] > 0:
 		return shared.Exit(130, errors.Join(errors.New("pool was interrupted"), err))
-	case failed+skipped > 0:
+	case n[Failed]+n[Skipped] > 0:
 		return errors.Join(errors.New("not all nodes were completed"), err)
 	default:
 		return err
