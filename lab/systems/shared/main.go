@@ -119,11 +119,9 @@ func Positive(flags *flag.FlagSet, mayBeZero ...string) error {
 		} else if v.CanFloat() {
 			n = v.Float()
 		}
-		if slices.Contains(mayBeZero, f.Name) {
-			faults = append(faults, Must(n >= 0, "-"+f.Name, f.Value, "not be negative"))
-		} else {
-			faults = append(faults, Must(n > 0, "-"+f.Name, f.Value, "be positive"))
-		}
+		mayBe := slices.Contains(mayBeZero, f.Name)
+		faults = append(faults, Must(n > 0 || mayBe, "-"+f.Name, f.Value, "be positive"),
+			Must(n >= 0 || !mayBe, "-"+f.Name, f.Value, "not be negative"))
 	})
 	return Usage(errors.Join(faults...))
 }

@@ -7,29 +7,25 @@ import "slices"
 func Order(ids []string, needs map[string][]string) (order, cycle []string) {
 	const entered, left = 1, 2
 	state := map[string]int{}
-	var visit func(path []string) (cycle []string)
-	visit = func(path []string) []string {
-		id := path[len(path)-1]
-		switch state[id] {
-		case left:
-			return nil
-		case entered:
-			return path[slices.Index(path, id):]
-		}
-		state[id] = entered
-		for _, need := range needs[id] {
-			if cycle := visit(append(path, need)); cycle != nil {
+	var visit func(path, ids []string) (cycle []string)
+	visit = func(path, ids []string) []string {
+		for _, id := range ids {
+			here := append(path, id)
+			switch state[id] {
+			case left:
+				continue
+			case entered:
+				return here[slices.Index(here, id):]
+			}
+			state[id] = entered
+			if cycle := visit(here, needs[id]); cycle != nil {
 				return cycle
 			}
+			state[id] = left
+			order = append(order, id)
 		}
-		state[id] = left
-		order = append(order, id)
 		return nil
 	}
-	for _, id := range ids {
-		if cycle := visit([]string{id}); cycle != nil {
-			return order, cycle
-		}
-	}
-	return order, nil
+	cycle = visit(nil, ids)
+	return order, cycle
 }
