@@ -53,16 +53,6 @@ type change struct {
 	AttemptsRemaining int
 }
 
-// decision is what the activity says of every failure.
-type decision struct {
-	ErrorCategory  string `json:"errorCategory"`
-	CurrentAttempt int    `json:"currentAttempt"`
-	MaxRetries     int    `json:"maxRetries"`
-	ShouldRetry    bool   `json:"shouldRetry"`
-	NextDelayMs    int64  `json:"nextDelayMs"`
-	Error          string `json:"error"`
-}
-
 // worker works on so many tickets at a time.
 func (e *engine) worker(n int) *retrytable.Worker[string] {
 	return &retrytable.Worker[string]{
@@ -108,8 +98,10 @@ func (e *engine) logDecision(ctx context.Context, tx *sql.Tx, o *retrytable.Outc
 		return nil
 	}
 	c, d := o.Job.Data.(change), &o.Decision
-	details := decision{c.Category, d.State.Failures, d.Limit - 1, d.Retry, d.Delay.Milliseconds(), c.Error}
-	return logActivity(ctx, tx, e.db, o.Job.ID, "retry_decision", details, "system")
+	return logActivity(ctx, tx, e.db, o.Job.ID, "retry_decision", map[string]any{
+		"errorCategory": c.Category, "currentAttempt": d.State.Failures, "maxRetries": d.Limit - 1,
+		"shouldRetry": d.Retry, "nextDelayMs": d.Delay.Milliseconds(), "error": c.Error,
+	}, "system")
 }
 
 // tell tells of what was stored.

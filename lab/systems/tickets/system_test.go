@@ -152,6 +152,16 @@ func (s *system) waitsFor(id string, retries int, d time.Duration) {
 	assert.Greater(s.t, r.wait, d-10*time.Second)
 }
 
+// decision is what the activity has to say of every failure.
+type decision struct {
+	ErrorCategory  string `json:"errorCategory"`
+	CurrentAttempt int    `json:"currentAttempt"`
+	MaxRetries     int    `json:"maxRetries"`
+	ShouldRetry    bool   `json:"shouldRetry"`
+	NextDelayMs    int64  `json:"nextDelayMs"`
+	Error          string `json:"error"`
+}
+
 // decisions are the activity of a ticket.
 func (s *system) decisions(id string) (all []decision) {
 	s.t.Helper()
