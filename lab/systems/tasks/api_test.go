@@ -64,7 +64,7 @@ func TestBadRequests(t *testing.T) {
 			},
 			{
 				"POST", "/task", `[{"id": "a", "retry": {"max_retries": 11}}]`, bad,
-				`task "a": retry: max_retries: 11: must be at most 10`,
+				`task "a": retry: max_retries: 11: must be from 1 to 10`,
 			},
 			{
 				"POST", "/task", `[{"id": "a"}, {"id": "b", "retry": {"max_retries": 1, "initial_delay_secs": 0}}]`, bad,

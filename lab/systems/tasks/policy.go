@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -37,12 +38,11 @@ var statuses = []status{waiting, pending, claimed, running, retryPending, paused
 const alive = "('waiting', 'pending', 'claimed', 'running', 'retry_pending', 'paused')"
 
 func (s status) String() string {
-	var words strings.Builder
-	for word := range strings.SplitSeq(string(s), "_") {
-		words.WriteString(strings.ToUpper(word[:min(len(word), 1)]) + word[min(len(word), 1):])
-	}
-	return words.String()
+	return initial.ReplaceAllStringFunc(string(s), func(letter string) string { return strings.ToUpper(strings.TrimPrefix(letter, "_")) })
 }
+
+// initial is what begins a word of a status in the database.
+var initial = regexp.MustCompile(`(?:^|_)[a-z]`)
 
 // MarshalText returns the word of the API.
 func (s status) MarshalText() ([]byte, error) { return []byte(s.String()), nil } //nolint:unparam // the interface
@@ -225,15 +225,12 @@ func newPolicy(data json.RawMessage, limits retryLimits) (r *retryPolicy, err er
 		return nil, err
 	}
 	return r, errors.Join(
-		shared.Must(r.MaxRetries >= 1, "max_retries", r.MaxRetries, "be at least 1"),
-		shared.Must(r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries,
-			fmt.Sprint("be at most ", limits.maxRetries)),
+		shared.Must(1 <= r.MaxRetries && r.MaxRetries <= limits.maxRetries, "max_retries", r.MaxRetries,
+			fmt.Sprint("be from 1 to ", limits.maxRetries)),
 		shared.Must(r.InitialDelaySecs >= 1, "initial_delay_secs", r.InitialDelaySecs, "be at least 1"),
 		shared.Must(r.BackoffMultiplier >= 1, "backoff_multiplier", r.BackoffMultiplier, "be at least 1.0"),
-		shared.Must(r.MaxDelaySecs >= r.InitialDelaySecs, "max_delay_secs", r.MaxDelaySecs,
-			fmt.Sprintf("be at least the initial_delay_secs of %d", r.InitialDelaySecs)),
-		shared.Must(r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs,
-			fmt.Sprint("be at most ", limits.maxDelaySecs)),
+		shared.Must(r.InitialDelaySecs <= r.MaxDelaySecs && r.MaxDelaySecs <= limits.maxDelaySecs, "max_delay_secs", r.MaxDelaySecs,
+			fmt.Sprintf("be from the initial_delay_secs of %d to %d", r.InitialDelaySecs, limits.maxDelaySecs)),
 		shared.Must(r.RetryOn == nil || len(r.RetryOn) > 0, "retry_on", "[]", "be absent or have a trigger"),
 	)
 }

@@ -115,24 +115,24 @@ func TestValidatePolicy(t *testing.T) {
 		`null`:                        "",
 		`{"max_retries": 1}`:          "",
 		`{"max_retries": 10}`:         "",
-		`{"max_retries": 0}`:          "max_retries: 0: must be at least 1",
-		`{}`:                          "max_retries: 0: must be at least 1",
-		`{"max_retries": -1}`:         "max_retries: -1: must be at least 1",
-		`{"max_retries": 11}`:         "max_retries: 11: must be at most 10",
-		`{"max_retries": 2147483647}`: "max_retries: 2147483647: must be at most 10",
+		`{"max_retries": 0}`:          "max_retries: 0: must be from 1 to 10",
+		`{}`:                          "max_retries: 0: must be from 1 to 10",
+		`{"max_retries": -1}`:         "max_retries: -1: must be from 1 to 10",
+		`{"max_retries": 11}`:         "max_retries: 11: must be from 1 to 10",
+		`{"max_retries": 2147483647}`: "max_retries: 2147483647: must be from 1 to 10",
 		`{"max_retries": 1, "initial_delay_secs": 1}`:    "",
 		`{"max_retries": 1, "initial_delay_secs": 0}`:    "initial_delay_secs: 0: must be at least 1",
 		`{"max_retries": 1, "backoff_multiplier": 1.0}`:  "",
 		`{"max_retries": 1, "backoff_multiplier": 0.99}`: "backoff_multiplier: 0.99: must be at least 1.0",
 		`{"max_retries": 1, "initial_delay_secs": 300}`:  "",
-		`{"max_retries": 1, "initial_delay_secs": 301}`:  "max_delay_secs: 300: must be at least the initial_delay_secs of 301",
+		`{"max_retries": 1, "initial_delay_secs": 301}`:  "max_delay_secs: 300: must be from the initial_delay_secs of 301 to 3600",
 		`{"max_retries": 1, "max_delay_secs": 3600}`:     "",
-		`{"max_retries": 1, "max_delay_secs": 3601}`:     "max_delay_secs: 3601: must be at most 3600",
-		`{"max_retries": 1, "max_delay_secs": 4}`:        "max_delay_secs: 4: must be at least the initial_delay_secs of 5",
+		`{"max_retries": 1, "max_delay_secs": 3601}`:     "max_delay_secs: 3601: must be from the initial_delay_secs of 5 to 3600",
+		`{"max_retries": 1, "max_delay_secs": 4}`:        "max_delay_secs: 4: must be from the initial_delay_secs of 5 to 3600",
 		`{"max_retries": 1, "retry_on": []}`:             "retry_on: []: must be absent or have a trigger",
-		`{"max_retries": 0, "initial_delay_secs": -1, "backoff_multiplier": 0, "max_delay_secs": -2}`: "max_retries: 0: must be at least 1\n" +
+		`{"max_retries": 0, "initial_delay_secs": -1, "backoff_multiplier": 0, "max_delay_secs": -2}`: "max_retries: 0: must be from 1 to 10\n" +
 			"initial_delay_secs: -1: must be at least 1\nbackoff_multiplier: 0: must be at least 1.0\n" +
-			"max_delay_secs: -2: must be at least the initial_delay_secs of -1",
+			"max_delay_secs: -2: must be from the initial_delay_secs of -1 to 3600",
 	} {
 		_, err := newPolicy([]byte(text), limits)
 		if want == "" {
@@ -152,9 +152,9 @@ func TestLimitsOfDefaults(t *testing.T) {
 		assert.Equal(t, want, [2]int32{p.InitialDelaySecs, p.MaxDelaySecs})
 	}
 	_, err := newPolicy([]byte(`{"max_retries": 2, "max_delay_secs": 300}`), retryLimits{2, 100})
-	assert.EqualError(t, err, "max_delay_secs: 300: must be at most 100")
+	assert.EqualError(t, err, "max_delay_secs: 300: must be from the initial_delay_secs of 5 to 100")
 	_, err = newPolicy([]byte(`{"max_retries": 2, "initial_delay_secs": 200}`), retryLimits{2, 100})
-	assert.EqualError(t, err, "max_delay_secs: 100: must be at least the initial_delay_secs of 200")
+	assert.EqualError(t, err, "max_delay_secs: 100: must be from the initial_delay_secs of 200 to 100")
 }
 
 // Section 10.
