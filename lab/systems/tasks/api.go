@@ -79,20 +79,14 @@ func (s *service) handler() http.Handler {
 		return map[string]any{"canceled": len(stopped)}, err
 	})
 	handle("GET /dag", func(r *http.Request) (any, error) { return s.dag(r.Context(), r.URL.Query().Get("batch")) })
-	handle("GET /health", s.health)
+	handle("GET /health", func(r *http.Request) (any, error) {
+		ctx, cancel := context.WithTimeout(r.Context(), soon)
+		defer cancel()
+		return map[string]string{"status": "ok"}, retry.MarkRetryable(s.db.PingContext(ctx)) // whatever the reason
+	})
 	mux.Handle("GET /metrics", promhttp.HandlerFor(s.counts, promhttp.HandlerOpts{}))
 	mux.Handle("GET /openapi.json", http.FileServerFS(openAPI))
 	return mux
-}
-
-// health is whether the service can work.
-func (s *service) health(r *http.Request) (any, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), soon)
-	defer cancel()
-	if s.db.PingContext(ctx) != nil {
-		return nil, errAway
-	}
-	return map[string]string{"status": "ok"}, nil
 }
 
 // answer writes what answer returns, as JSON, or as HTML if it is a page.
@@ -121,9 +115,6 @@ func (s *service) answer(w http.ResponseWriter, r *http.Request, answer func(r *
 	_ = json.NewEncoder(w).Encode(value) // the caller has gone
 }
 
-// errAway is the problem of a database that is away.
-var errAway = &problem{http.StatusServiceUnavailable, "the database does not answer: send it again"}
-
 // told is the problem that an error is for whoever has sent the request.
 func told(err error, path string) *problem {
 	var p *problem
@@ -140,7 +131,7 @@ func told(err error, path string) *problem {
 		err = gaveUp.Err
 	}
 	if retrysql.Classify(err).Class == retry.Retryable {
-		return errAway
+		return &problem{http.StatusServiceUnavailable, "the database does not answer: send it again"}
 	}
 	return &problem{http.StatusInternalServerError, "internal error"}
 }

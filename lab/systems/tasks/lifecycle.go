@@ -80,8 +80,7 @@ func (s *service) outcome(ctx context.Context, tx *sql.Tx, o *retrytable.Outcome
 		s.tell(ctx, t)
 		return s.record(ctx, tx, t, t.Attempt, nil)
 	}
-	var f *failure
-	if errors.As(o.Err, &f) && f.trigger != timedOut {
+	if f, ok := errors.AsType[*failure](o.Err); ok && f.trigger != timedOut {
 		before := t.Attempt
 		if o.Decision.Retry {
 			before--

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -176,14 +177,10 @@ func (s *service) all() *retrytable.Table[string] {
 
 // ready returns an error if something is missing, or if nobody would call the actions of tasks.
 func (s *service) ready(ctx context.Context) error {
-	err := s.db.Check(ctx, s.schema())
-	if err == nil {
-		err = s.hooks.Probe(ctx, s.db.DB, retrytable.Probe[string]{})
-	}
-	if err != nil {
+	if err := s.db.Check(ctx, s.schema()); err != nil {
 		return err
 	}
-	return s.uncalled(ctx)
+	return errors.Join(s.hooks.Probe(ctx, s.db.DB, retrytable.Probe[string]{}), s.uncalled(ctx))
 }
 
 // uncalled refuses a table of others with the actions of tasks that have not ended, and have no
@@ -197,22 +194,17 @@ func (s *service) uncalled(ctx context.Context) error {
 	}
 	tables, err := s.update(ctx, s.db, "SELECT name FROM ("+having+`) AS t
 		WHERE (name LIKE '%action%' OR name LIKE '%hook%') AND name <> 'webhook_execution'`)
-	if err != nil {
-		return err
-	}
 	for _, table := range tables {
-		ids, err := s.update(ctx, s.db, `SELECT id FROM task WHERE status IN `+alive+`
+		ids, fault := s.update(ctx, s.db, `SELECT id FROM task WHERE status IN `+alive+`
 			AND on_start IS NULL AND on_success IS NULL AND on_failure IS NULL
 			AND CAST(id AS text) IN (SELECT CAST(task_id AS text) FROM "`+table+`")`)
-		switch {
-		case err != nil:
-			return err
-		case len(ids) > 0:
-			return fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
+		if len(ids) > 0 {
+			fault = fmt.Errorf("%s: has actions of %d tasks that have not ended, such as %s, which nobody would call: "+
 				"copy them to the columns on_start, on_success and on_failure of task", table, len(ids), ids[0])
 		}
+		err = errors.Join(err, fault)
 	}
-	return nil
+	return err
 }
 
 // cancellation ends tasks for good, whatever they were about to do; which ones is to
