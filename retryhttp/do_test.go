@@ -161,7 +161,7 @@ func TestDoClosesBodies(t *testing.T) {
 	for range 3 {
 		_ = retryhttp.Do(s.Client(), atOnce(3), request(t, http.MethodGet, s.URL, nil), nothing)
 	}
-	assert.EqualValues(t, 1, s.conns.Load())
+	assert.LessOrEqual(t, s.conns.Load(), int64(2), "3 if no body is drained; a busy machine may be too late for one")
 
 	body := &onceBody{Reader: strings.NewReader("hello")}
 	c := &http.Client{Transport: roundTripper(func(*http.Request) (*http.Response, error) {
