@@ -184,13 +184,19 @@ func run(t testing.TB, db retrytable.DB, query string, args ...any) {
 // and inserts rows with the IDs 1 to n.
 func (s *store) create(t testing.TB, table *retrytable.Table[int64], n int) {
 	t.Helper()
-	table.Dialect, table.Instants = s.dialect, s.instants
+	s.createAnew(t, table)
 	require.NoError(t, table.Validate())
-	run(t, s.db, "CREATE TABLE jobs (id bigint PRIMARY KEY, kind text, priority integer NOT NULL DEFAULT 0, note text)")
-	run(t, s.db, table.Schema())
 	for id := range n {
 		run(t, s.db, "INSERT INTO jobs (id) VALUES ($1)", id+1)
 	}
+}
+
+// series is a table of the numbers i, from the first to the last.
+func (k kind) series(first, last int) string {
+	if k.dialect == retrytable.MySQL { // which limits recursion
+		return fmt.Sprintf("(SELECT seq AS i FROM seq_%d_to_%d) AS r", first, last)
+	}
+	return fmt.Sprintf("(WITH RECURSIVE r(i) AS (SELECT %d UNION ALL SELECT i + 1 FROM r WHERE i < %d) SELECT i FROM r) AS r", first, last)
 }
 
 // text is a type of texts that may be keys.
@@ -349,8 +355,6 @@ var errDown = errors.New("the database is down")
 // bubbled is SQLite with the clock of a testing/synctest bubble, which can be switched
 // off.
 type bubbled struct {
-	driver driver.Driver
-	source string
 	down   atomic.Bool
 	breaks atomic.Int32 // so many of the next commits, and finishes beside transactions, take effect and yet fail
 }
@@ -358,26 +362,40 @@ type bubbled struct {
 // openBubbled opens a new database, which must be closed within the bubble.
 func openBubbled(t testing.TB) (*store, *bubbled) {
 	t.Helper()
-	memory := testkit.Must(sql.Open("sqlite", ":memory:"))(t)
-	require.NoError(t, memory.Close())
-	b := &bubbled{driver: memory.Driver(), source: sqliteDSN(filepath.Join(t.TempDir(), "test.db"))}
-	db := sql.OpenDB(b)
+	b, dsn := &bubbled{}, sqliteDSN(filepath.Join(t.TempDir(), "test.db"))
+	db := sql.OpenDB(&wrapping{sqliteDriver(t), dsn, func(conn fullConn) driver.Conn { return &bubbledConn{conn, b, false} }, &b.down})
 	db.SetMaxOpenConns(1)
-	return &store{kinds[5], db, b.source}, b
+	return &store{kinds[5], db, dsn}, b
 }
 
-func (b *bubbled) Connect(context.Context) (driver.Conn, error) {
-	if b.down.Load() {
+// sqliteDriver is the driver of SQLite.
+func sqliteDriver(t testing.TB) driver.Driver {
+	t.Helper()
+	memory := testkit.Must(sql.Open("sqlite", ":memory:"))(t)
+	require.NoError(t, memory.Close())
+	return memory.Driver()
+}
+
+// wrapping opens connections that do something else besides.
+type wrapping struct {
+	driver driver.Driver
+	dsn    string
+	wrap   func(conn fullConn) driver.Conn
+	down   *atomic.Bool // nil: never
+}
+
+func (w *wrapping) Connect(context.Context) (driver.Conn, error) {
+	if w.down != nil && w.down.Load() {
 		return nil, errDown
 	}
-	conn, err := b.driver.Open(b.source)
+	conn, err := w.driver.Open(w.dsn)
 	if err != nil {
 		return nil, err
 	}
-	return &bubbledConn{conn.(fullConn), b, false}, nil
+	return w.wrap(conn.(fullConn)), nil
 }
 
-func (b *bubbled) Driver() driver.Driver { return b.driver }
+func (w *wrapping) Driver() driver.Driver { return w.driver }
 
 // fullConn is what package sql asks of a connection, as far as the driver knows it.
 type fullConn interface {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/stretchr/testify/assert"
 
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytable"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
@@ -19,10 +20,7 @@ import (
 // TestConformance runs the conformance suite of engines for a [retrytable.Worker].
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, k := range kinds {
-		if k != databases[0] && k != databases[2] && k != databases[3] {
-			continue
-		}
+	for _, k := range []kind{databases[0], databases[2], databases[3]} {
 		early := time.Duration(0)
 		if k.dialect == retrytable.SQLite {
 			early = time.Millisecond // its clock is rounded to that
@@ -30,10 +28,7 @@ func TestConformance(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			for _, r := range enginetest.Run(t, &enginetest.Engine{
-				Open: func(t testing.TB) enginetest.Queue {
-					t.Helper()
-					return openTable(t, k)
-				},
+				Open: enginekit.Opens(func(t testing.TB) *tableQueue { t.Helper(); return openTable(t, k) }),
 				OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 					t.Helper()
 					return openTwo(t, k)
@@ -133,13 +128,10 @@ func (q *tableQueue) Start(p enginetest.Policies, handle enginetest.Handler) (en
 	if err := w.Validate(); err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	running := &tableWorkers{kill: kill, cancel: cancel, over: make(chan struct{})}
-	go func() {
-		defer close(running.over)
+	return &tableWorkers{kill, enginekit.Work(nil, false, func(ctx context.Context) error {
 		assert.ErrorIs(q.t, w.Run(ctx), context.Canceled)
-	}()
-	return running, nil
+		return nil
+	})}, nil
 }
 
 // connect returns connections of one process, and what cuts them.
@@ -165,20 +157,10 @@ func (q *tableQueue) connect() (db *sql.DB, kill func() error) {
 	}
 }
 
+// tableWorkers are a process, whose connections are cut in a way of their own.
 type tableWorkers struct {
-	kill   func() error
-	cancel context.CancelFunc
-	over   chan struct{}
-}
-
-func (w *tableWorkers) Stop(ctx context.Context) error {
-	w.cancel()
-	select {
-	case <-w.over:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	kill func() error
+	*enginekit.Workers
 }
 
 func (w *tableWorkers) Kill() error { return w.kill() }

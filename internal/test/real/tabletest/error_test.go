@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -48,12 +47,11 @@ func TestErrorTexts(t *testing.T) {
 			t.Parallel()
 			forEach(t, kinds, func(t *testing.T, s *store) {
 				table := jobs()
+				if way == "with args" {
+					table.Set = retrytable.Set{Succeed: "note = $1", Fail: "note = $1"}
+				}
 				c := newCrew(t, s, table, n)
-				var begun sync.WaitGroup
-				begun.Add(n)
-				c.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-					begun.Done()
-					begun.Wait()
+				c.end = func(job *retrytable.Job[int64]) error {
 					if job.ID%3 == 0 {
 						return nil
 					}
@@ -67,10 +65,6 @@ func TestErrorTexts(t *testing.T) {
 				case "alone":
 					c.InTx = func(context.Context, *sql.Tx, *retrytable.Outcome[int64]) error { return nil }
 				case "with args":
-					c.Table = &retrytable.Table[int64]{
-						Name: "jobs", Dialect: s.dialect, Instants: s.instants, Statuses: table.Statuses, Columns: table.Columns,
-						Set: retrytable.Set{Succeed: "note = $1", Fail: "note = $1"},
-					}
 					c.FinishArgs = func(o *retrytable.Outcome[int64]) []any { return []any{fmt.Sprint(o.Job.ID)} }
 				}
 				run(t, s.db, "UPDATE jobs SET error = 'before'")
@@ -126,13 +120,10 @@ func TestErrorTextsRefused(t *testing.T) {
 			} else {
 				run(t, s.db, "ALTER TABLE jobs ADD CONSTRAINT no CHECK ("+name+")")
 			}
-			var begun sync.WaitGroup
-			begun.Add(n - 1)
-			failure := errors.New("é" + strings.Repeat("x", 500))
+			meet, failure := meeting(n-1), errors.New("é"+strings.Repeat("x", 500))
 			c.Lost = failure
 			c.Work = func(_ context.Context, job *retrytable.Job[int64]) error {
-				begun.Done()
-				begun.Wait()
+				meet()
 				return failure
 			}
 			run(t, s.db, "UPDATE jobs SET status = 'running', due_at = NULL WHERE id = 1")

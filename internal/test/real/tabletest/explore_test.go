@@ -182,9 +182,7 @@ var exploredNow = time.Date(2030, time.January, 1, 0, 0, 0, 0, time.UTC)
 
 func newExploredDB(t *testing.T, table *retrytable.Table[int64], rewrite func(string) string) *exploredDB {
 	t.Helper()
-	memory := testkit.Must(sql.Open("sqlite", ":memory:"))(t)
-	require.NoError(t, memory.Close())
-	db := sql.OpenDB(&rewriter{memory.Driver(), rewrite})
+	db := sql.OpenDB(&wrapping{sqliteDriver(t), ":memory:", func(conn fullConn) driver.Conn { return &rewritten{conn, rewrite} }, nil})
 	db.SetMaxOpenConns(1)
 	t.Cleanup(func() { assert.NoError(t, db.Close()) })
 	table.Dialect, table.Name, table.Lease = retrytable.SQLite, "jobs", exploredLease*tick
@@ -290,34 +288,19 @@ func toTicks(t *testing.T, micros any) int8 {
 	return int8(d / tick)
 }
 
-// rewriter opens connections whose statements have another text: a clock that stands
-// still, and the fault of a mutant.
-type rewriter struct {
-	driver  driver.Driver
-	rewrite func(query string) string // nil changes nothing
-}
-
-func (r *rewriter) Connect(context.Context) (driver.Conn, error) {
-	conn, err := r.driver.Open(":memory:")
-	if err != nil {
-		return nil, err
-	}
-	return &rewritten{conn.(fullConn), r}, nil
-}
-
-func (r *rewriter) Driver() driver.Driver { return r.driver }
-
+// rewritten is a connection whose statements have another text: a clock that stands still, and the
+// fault of a mutant.
 type rewritten struct {
 	fullConn
 
-	by *rewriter
+	rewrite func(query string) string // nil changes nothing
 }
 
 func (c *rewritten) text(query string) string {
 	const instant = "2006-01-02 15:04:05.000"
 	query = strings.ReplaceAll(query, "julianday('now')", fmt.Sprintf("julianday('%s')", exploredNow.Format(instant)))
-	if c.by.rewrite != nil {
-		query = c.by.rewrite(query)
+	if c.rewrite != nil {
+		query = c.rewrite(query)
 	}
 	return query
 }

@@ -25,6 +25,7 @@ type crew struct {
 
 	*store
 	meanwhile func()
+	end       func(job *retrytable.Job[int64]) error
 
 	mu       sync.Mutex
 	outcomes map[int64]error // that were told; no outcome is told twice
@@ -34,20 +35,15 @@ func newCrew(t *testing.T, s *store, table *retrytable.Table[int64], n int) *cre
 	t.Helper()
 	table.Statuses.Done = []string{"done", "sent"}
 	s.create(t, table, n)
-	c := &crew{store: s, outcomes: map[int64]error{}, meanwhile: func() {}}
-	var begun sync.WaitGroup
-	begun.Add(n)
-	all := sync.OnceFunc(func() {
-		begun.Wait()
-		c.meanwhile()
-	})
+	c := &crew{store: s, outcomes: map[int64]error{}, meanwhile: func() {}, end: endOf}
+	meet, once := meeting(n), sync.OnceFunc(func() { c.meanwhile() })
 	c.Worker = &retrytable.Worker[int64]{
 		Table: table, DB: s.db, Concurrency: n,
 		Policy: &retry.Policy{Backoff: retry.Constant(time.Hour), Jitter: retry.NoJitter, FreeRateLimits: 5},
 		Work: func(_ context.Context, job *retrytable.Job[int64]) error {
-			begun.Done()
-			all()
-			return endOf(job)
+			meet()
+			once()
+			return c.end(job)
 		},
 		After: func(_ context.Context, o *retrytable.Outcome[int64]) {
 			c.mu.Lock()
@@ -58,6 +54,16 @@ func newCrew(t *testing.T, s *store, table *retrytable.Table[int64], n int) *cre
 	}
 	s.db.SetMaxIdleConns(n)
 	return c
+}
+
+// meeting returns a function that returns when it has been called n times.
+func meeting(n int) (meet func()) {
+	var all sync.WaitGroup
+	all.Add(n)
+	return func() {
+		all.Done()
+		all.Wait()
+	}
 }
 
 // endOf ends a job in one of the ways there are.
@@ -107,6 +113,18 @@ func (c *crew) assertEnded(t *testing.T, id int64, note string) {
 	}
 }
 
+// assertAll checks the rows from 1 to n, but for one.
+func (c *crew) assertAll(t *testing.T, n, but int64, note func(id int64) string) {
+	t.Helper()
+	for id := int64(1); id <= n; id++ {
+		if id != but {
+			c.assertEnded(t, id, note(id))
+		}
+	}
+}
+
+func noNote(int64) string { return "" }
+
 // Outcomes that come at the same moment are stored together, each as if it were alone.
 func TestGroups(t *testing.T) {
 	t.Parallel()
@@ -116,7 +134,7 @@ func TestGroups(t *testing.T) {
 		args func(*retrytable.Outcome[int64]) []any
 		note func(id int64) string
 	}{
-		"alike": {note: func(int64) string { return "" }},
+		"alike": {note: noNote},
 		"with columns of the user's": {
 			set: retrytable.Set{Succeed: "note = 'yes'", Fail: "note = 'no'"},
 			note: func(id int64) string {
@@ -141,9 +159,7 @@ func TestGroups(t *testing.T) {
 				c.FinishArgs = tt.args
 				assert.Equal(t, n, testkit.Must(c.Once(t.Context()))(t))
 				assert.Len(t, c.outcomes, n)
-				for id := range int64(n) {
-					c.assertEnded(t, id+1, tt.note(id+1))
-				}
+				c.assertAll(t, n, 0, tt.note)
 				if s.dialect == retrytable.PostgreSQL && tt.args == nil {
 					// Each statement is a transaction. Five kinds of them come from two committers.
 					writers := query(t, s.db, "SELECT count(DISTINCT xmin::text) FROM jobs")
@@ -250,9 +266,7 @@ func TestGroupsInOtherProtocols(t *testing.T) {
 			s.db = openDB(t, s.driver, pgDSN(t, s.dsn, "default_query_exec_mode", mode))
 			c := newCrew(t, s, jobs(), n)
 			testkit.Must(c.Once(t.Context()))(t)
-			for id := range int64(n) {
-				c.assertEnded(t, id+1, "")
-			}
+			c.assertAll(t, n, 0, noNote)
 		})
 	}
 }
@@ -267,9 +281,7 @@ func TestGroupsThatAreNotUnderstood(t *testing.T) {
 	_, err := c.Once(t.Context())
 	assert.Equal(t, 1, strings.Count(fmt.Sprint(err), "a statement of its own for now"))
 	assert.NotContains(t, fmt.Sprint(err), "\n")
-	for id := range int64(n) {
-		c.assertEnded(t, id+1, "")
-	}
+	c.assertAll(t, n, 0, noNote)
 }
 
 // What the database refuses to write in one row of a group is not the fault of the others, and
@@ -286,11 +298,7 @@ func TestGroupWithARefusedRow(t *testing.T) {
 		assert.NotContains(t, err.Error(), "\n", "nobody else has an error")
 		assert.NotContains(t, err.Error(), "a statement of its own")
 		assert.Len(t, c.outcomes, n-1)
-		for id := range int64(n) {
-			if id+1 != refused {
-				c.assertEnded(t, id+1, "")
-			}
-		}
+		c.assertAll(t, n, refused, noNote)
 		assert.Equal(t, "running", s.record(t, s.db, refused).status)
 	})
 }
@@ -374,16 +382,14 @@ func groupsOf[ID any](t *testing.T, sqlType string, ids []ID) {
 		for _, id := range ids {
 			run(t, s.db, "INSERT INTO jobs (id, due_at) VALUES ($1, NULL)", id)
 		}
-		var begun *sync.WaitGroup
+		var meet func()
 		w := &retrytable.Worker[ID]{Table: table, DB: s.db, Concurrency: len(ids), Work: func(context.Context, *retrytable.Job[ID]) error {
-			begun.Done()
-			begun.Wait()
+			meet()
 			return nil
 		}}
 		alone := func(context.Context, *sql.Tx, *retrytable.Outcome[ID]) error { return nil }
 		for _, w.InTx = range []func(context.Context, *sql.Tx, *retrytable.Outcome[ID]) error{nil, alone} {
-			begun = &sync.WaitGroup{}
-			begun.Add(len(ids))
+			meet = meeting(len(ids))
 			assert.Equal(t, len(ids), testkit.Must(w.Once(t.Context()))(t))
 			assert.Equal(t, int64(len(ids)), query(t, s.db, "SELECT count(*) FROM jobs WHERE status = 'done'")[0][0])
 			run(t, s.db, "UPDATE jobs SET status = 'ready'")
@@ -408,14 +414,12 @@ func TestGroupWithAPanic(t *testing.T) {
 	forEach(t, of(databases, retrytable.PostgreSQL, retrytable.SQLite), func(t *testing.T, s *store) {
 		const n = 24
 		s.create(t, &retrytable.Table[int64]{Name: "jobs"}, n)
-		var begun sync.WaitGroup
-		begun.Add(n)
+		meet := meeting(n)
 		w := &retrytable.Worker[fragile]{
 			Table: &retrytable.Table[fragile]{Name: "jobs", Dialect: s.dialect, Instants: s.instants, Lease: 2 * time.Second},
 			DB:    s.db, Concurrency: n,
 			Work: func(context.Context, *retrytable.Job[fragile]) error {
-				begun.Done()
-				begun.Wait()
+				meet()
 				return nil
 			},
 		}

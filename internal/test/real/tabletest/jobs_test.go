@@ -217,15 +217,8 @@ func TestRedrive(t *testing.T) {
 // insertDead makes the table full of dead jobs.
 func (s *store) insertDead(t testing.TB, n int) {
 	t.Helper()
-	numbers := "generate_series(1, $1) AS i"
-	switch s.dialect {
-	case retrytable.SQLite:
-		numbers = "(WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < $1) SELECT i FROM r)"
-	case retrytable.MySQL:
-		numbers = "(SELECT seq AS i FROM seq_1_to_1000000 WHERE seq <= $1) AS r"
-	}
 	run(t, s.db, "INSERT INTO jobs (id, status, attempts, due_at, sort, error) "+
-		"SELECT i, 'dead', 3, NULL, 'mail', 'dial tcp: connection refused' FROM "+numbers, n)
+		"SELECT i, 'dead', 3, NULL, 'mail', 'dial tcp: connection refused' FROM "+s.series(1, n))
 }
 
 // A job that is put off is not due before the instant, and an attempt that does not count leaves

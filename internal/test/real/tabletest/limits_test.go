@@ -30,17 +30,7 @@ func jobsOfTenants() *retrytable.Table[int64] {
 // insertMany inserts rows of a kind and a tenant, with IDs from a number on, that have been due for a while.
 func (s *store) insertMany(t testing.TB, from, n int, kind, tenant string) {
 	t.Helper()
-	if n == 0 {
-		return
-	}
-	serie := "generate_series($1 + 0, $2 + 0) AS r(i)"
-	switch s.dialect {
-	case retrytable.SQLite:
-		serie = "(WITH RECURSIVE r(i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM r WHERE i < $2) SELECT i FROM r)"
-	case retrytable.MySQL:
-		serie = "(SELECT seq AS i FROM seq_1_to_1000000 WHERE seq BETWEEN $1 AND $2) AS r"
-	}
-	run(t, s.db, "INSERT INTO jobs (id, sort, tenant) SELECT i, '"+kind+"', '"+tenant+"' FROM "+serie, from, from+n-1)
+	run(t, s.db, "INSERT INTO jobs (id, sort, tenant) SELECT i, '"+kind+"', '"+tenant+"' FROM "+s.series(from, from+n-1))
 }
 
 // heldQuota is a Quota that holds for a while.

@@ -3,9 +3,7 @@ package tabletest_test
 
 import (
 	"context"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -97,26 +95,7 @@ func TestMergeConcurrently(t *testing.T) {
 			run(t, s.db, "INSERT INTO jobs (id, submitted, status, next_at) VALUES ($1, $2, $3, $4)",
 				id, id, status, s.instant(time.Now().Add(-time.Second)))
 		}
-		var mu sync.Mutex
-		var all []int64
-		var group sync.WaitGroup
-		for range workers {
-			group.Go(func() {
-				for range each {
-					rows, err := table.Claim(t.Context(), s.db, 1)
-					assert.NoError(t, err)
-					assert.Len(t, rows, 1, "there are more")
-					mu.Lock()
-					for _, row := range rows {
-						all = append(all, row.ID)
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		group.Wait()
-		slices.Sort(all)
-		assert.Len(t, slices.Compact(all), workers*each)
+		shareClaims(t, s, table, workers, workers*each, 1)
 	})
 }
 
@@ -126,9 +105,8 @@ func TestMergePlan(t *testing.T) {
 	forEach(t, merging, func(t *testing.T, s *store) {
 		for _, waiting := range []int{0, 90} {
 			table, instant := s.mergeTable(t), s.instants.SQLType(s.dialect)
-			const series = "(WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < 20000) SELECT i FROM r) AS r"
 			run(t, s.db, "INSERT INTO jobs (id, submitted, status, next_at) SELECT i, 20000 - i, CASE WHEN i % 100 < $1 THEN 'error' ELSE 'new' END, "+
-				"CASE WHEN i % 100 < 10 THEN CAST($2 AS "+instant+") WHEN i % 100 < $1 THEN CAST($3 AS "+instant+") END FROM "+series,
+				"CASE WHEN i % 100 < 10 THEN CAST($2 AS "+instant+") WHEN i % 100 < $1 THEN CAST($3 AS "+instant+") END FROM "+s.series(1, 20_000),
 				waiting, s.instant(time.Now().Add(-time.Hour)), s.instant(time.Now().Add(time.Hour)))
 			for _, analyzed := range []bool{false, true} {
 				if analyzed {
@@ -136,7 +114,7 @@ func TestMergePlan(t *testing.T) {
 				} else if s.dialect == retrytable.PostgreSQL {
 					continue
 				}
-				spied := &spy{DB: s.db, dialect: s.dialect}
+				spied := &spy{DB: s.db, t: t, dialect: s.dialect}
 				require.Len(t, testkit.Must(table.Claim(t.Context(), spied, 1))(t), 1)
 				plan := spied.plan()
 				assert.Contains(t, plan, "jobs_claim")

@@ -169,38 +169,42 @@ func dump(t testing.TB, db retrytable.DB) [][]any {
 // Eight claimers with connections of their own share 400 jobs.
 func TestClaimsEachRowOnce(t *testing.T) {
 	t.Parallel()
-	forEach(t, databases, func(t *testing.T, s *store) {
-		const workers, n = 8, 400
-		table := jobs()
-		s.create(t, table, n)
+	forEachTable(t, databases, jobs, 400, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		if s.dialect == retrytable.SQLite {
-			s.db.SetMaxOpenConns(workers)
+			s.db.SetMaxOpenConns(8)
 		}
-		var wg sync.WaitGroup
-		var mu sync.Mutex
-		seen := map[int64]int{}
-		for range workers {
-			wg.Go(func() {
-				for over := false; !over; {
-					rows, err := table.Claim(t.Context(), s.db, 3)
-					if !assert.NoError(t, err) {
-						return
-					}
-					mu.Lock()
-					for _, row := range rows {
-						seen[row.ID]++
-					}
-					over = len(seen) == n
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		assert.Len(t, seen, n)
-		for id, times := range seen {
-			assert.Equal(t, 1, times, id)
-		}
+		shareClaims(t, s, table, 8, 400, 3)
 	})
+}
+
+// shareClaims has workers claim n rows at the same time, some in each claim, and each row once.
+func shareClaims(t *testing.T, s *store, table *retrytable.Table[int64], workers, n, each int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	seen := map[int64]int{}
+	for range workers {
+		wg.Go(func() {
+			for over := false; !over; {
+				rows, err := table.Claim(t.Context(), s.db, each)
+				if !assert.NoError(t, err) {
+					return
+				}
+				mu.Lock()
+				assert.True(t, each > 1 || len(rows) == 1 || len(seen) > n-workers, "there are more")
+				for _, row := range rows {
+					seen[row.ID]++
+				}
+				over = len(seen) == n
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	assert.Len(t, seen, n)
+	for id, times := range seen {
+		assert.Equal(t, 1, times, id)
+	}
 }
 
 // Whatever workers do at the same time, there are no deadlocks, and no waiting for more

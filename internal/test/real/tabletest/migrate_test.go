@@ -171,38 +171,22 @@ func TestMigrateChangesNothing(t *testing.T) {
 	}
 }
 
-// killer is the database of a process that is killed before one of the statements that change the tables.
-type killer struct {
-	driver driver.Driver
-	dsn    string
-	kill   context.CancelFunc
-	left   atomic.Int64 // statements
-}
-
 var errKilled = errors.New("killed")
 
-func (k *killer) Driver() driver.Driver { return k.driver }
-
-func (k *killer) Connect(context.Context) (driver.Conn, error) {
-	conn, err := k.driver.Open(k.dsn)
-	if err != nil {
-		return nil, err
-	}
-	return &killed{conn.(fullConn), k}, nil
-}
-
+// killed is a connection of a process that is killed before one of the statements that change the tables.
 type killed struct {
 	fullConn
 
-	by *killer
+	kill context.CancelFunc
+	left *atomic.Int64 // statements
 }
 
 func (c *killed) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	verb, _, _ := strings.Cut(query, " ")
-	if slices.Contains([]string{"CREATE", "ALTER", "DROP", "ANALYZE", "INSERT", "ROLLBACK"}, verb) && c.by.left.Add(-1) == 0 {
-		c.by.kill()
+	if slices.Contains([]string{"CREATE", "ALTER", "DROP", "ANALYZE", "INSERT", "ROLLBACK"}, verb) && c.left.Add(-1) == 0 {
+		c.kill()
 	}
-	if c.by.left.Load() <= 0 {
+	if c.left.Load() <= 0 {
 		return nil, errKilled
 	}
 	return c.fullConn.ExecContext(ctx, query, args)
@@ -218,9 +202,9 @@ func TestMigrateKilledAtEachStatement(t *testing.T) {
 		for at := int64(1); ; at++ {
 			s.live(t, "", 1)
 			ctx, kill := context.WithCancel(t.Context())
-			k := &killer{driver: s.db.Driver(), dsn: s.dsn, kill: kill}
-			k.left.Store(at)
-			db := sql.OpenDB(k)
+			var left atomic.Int64
+			left.Store(at)
+			db := sql.OpenDB(&wrapping{s.db.Driver(), s.dsn, func(conn fullConn) driver.Conn { return &killed{conn, kill, &left} }, nil})
 			err := table.Migrate(ctx, db, m)
 			kill()
 			require.NoError(t, db.Close())

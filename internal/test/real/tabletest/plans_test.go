@@ -4,6 +4,7 @@ package tabletest_test
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,25 +22,23 @@ import (
 type spy struct {
 	retrytable.DB
 
+	t       *testing.T
 	dialect retrytable.Dialect
 	plans   []string
 }
 
 func (s *spy) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
-	if err := s.explain(ctx, query, args); err != nil {
-		return nil, err
-	}
+	s.explain(query, args)
 	return s.DB.ExecContext(ctx, query, args...)
 }
 
 func (s *spy) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	if err := s.explain(ctx, query, args); err != nil {
-		return nil, err
-	}
+	s.explain(query, args)
 	return s.DB.QueryContext(ctx, query, args...)
 }
 
-func (s *spy) explain(ctx context.Context, query string, args []any) error {
+func (s *spy) explain(statement string, args []any) {
+	s.t.Helper()
 	how := "EXPLAIN (COSTS OFF) "
 	switch s.dialect {
 	case retrytable.SQLite:
@@ -47,34 +46,12 @@ func (s *spy) explain(ctx context.Context, query string, args []any) error {
 	case retrytable.MySQL:
 		how = "EXPLAIN "
 	}
-	rows, err := s.DB.QueryContext(ctx, how+query, args...)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = rows.Close() }()
-	var plan strings.Builder
-	columns, err := rows.Columns()
-	if err != nil {
-		return err
-	}
-	line, into := make([]sql.NullString, len(columns)), make([]any, len(columns))
-	for i := range into {
-		into[i] = &line[i]
-	}
-	for rows.Next() {
-		if err := rows.Scan(into...); err != nil {
-			return err
-		}
+	for _, line := range query(s.t, s.DB, how+statement, args...) {
 		if s.dialect != retrytable.MySQL { // the last column says it all
 			line = line[len(line)-1:]
 		}
-		for _, word := range line {
-			plan.WriteString(word.String + " ")
-		}
-		plan.WriteString("\n")
+		s.plans = append(s.plans, fmt.Sprintln(line...))
 	}
-	s.plans = append(s.plans, plan.String())
-	return rows.Err()
 }
 
 // plan returns that of what was run since the last call.
@@ -94,28 +71,24 @@ func (s *store) fill(t testing.TB, table *retrytable.Table[int64], total, waitin
 	if s.dialect == retrytable.MySQL { // for what is counted
 		run(t, s.db, "CREATE INDEX jobs_status ON jobs (status)")
 	}
-	serie, integer, step := "generate_series(1, $1) AS i", "::bigint", "i"
+	later, due := "$1 + i", "$2 - i"
 	switch {
-	case s.dialect == retrytable.SQLite:
-		serie, integer = "(WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r WHERE i < $1) SELECT i FROM r)", ""
-	case s.dialect == retrytable.MySQL:
-		serie, integer = "(SELECT seq AS i FROM seq_1_to_1000000 WHERE seq <= $1) AS r", "+ 0"
-		if s.instants == retrytable.Datetime {
-			integer, step = "", "INTERVAL i MICROSECOND"
-		}
+	case s.instants == retrytable.RFC3339 || s.instants == ofOthers:
+		later, due = "strftime('%FT%TZ', julianday($1) + i / 1e9)", "strftime('%FT%TZ', julianday($2) - i / 1e9)"
+	case s.instants == retrytable.Datetime:
+		later, due = "$1 + INTERVAL i MICROSECOND", "$2 - INTERVAL i MICROSECOND"
 	case s.instants == retrytable.Timestamptz:
-		integer, step = "::timestamptz", "i * interval '1 microsecond'"
-	}
-	later, due := "$3"+integer+" + "+step, "$4"+integer+" - "+step
-	if s.instants == retrytable.RFC3339 || s.instants == ofOthers {
-		later, due = "strftime('%FT%TZ', julianday($3) + i / 1e9)", "strftime('%FT%TZ', julianday($4) - i / 1e9)"
+		later, due = "$1::timestamptz + i * interval '1 microsecond'", "$2::timestamptz - i * interval '1 microsecond'"
+	case s.dialect == retrytable.PostgreSQL:
+		later, due = "$1::bigint + i", "$2::bigint - i"
 	}
 	if table.OrderBy != "" {
 		due = "CASE WHEN i < 0 THEN " + due + " END" // NULL
 	}
+	waits := fmt.Sprintf("CASE WHEN i <= %d THEN ", total*waiting/100)
 	run(t, s.db, "INSERT INTO jobs (id, priority, payload, status, due_at) SELECT i, i % 10, '"+strings.Repeat("x", 200)+"', "+
-		"CASE WHEN i <= $2 THEN 'waiting' ELSE 'ready' END, CASE WHEN i <= $2 THEN "+later+" ELSE "+due+" END FROM "+serie,
-		total, total*waiting/100, s.instant(time.Now().Add(time.Hour)), s.instant(time.Now().Add(-time.Hour)))
+		waits+"'waiting' ELSE 'ready' END, "+waits+later+" ELSE "+due+" END FROM "+s.series(1, total),
+		s.instant(time.Now().Add(time.Hour)), s.instant(time.Now().Add(-time.Hour)))
 }
 
 // analyze has the planner know what is in the table.
@@ -155,7 +128,7 @@ func testPlans(t *testing.T, s *store, orderBy string, waiting int, analyze bool
 	if analyze {
 		s.analyze(t)
 	}
-	spied := &spy{DB: s.db, dialect: s.dialect}
+	spied := &spy{DB: s.db, t: t, dialect: s.dialect}
 	for _, n := range []int{1, 10} { // SQLite sorts more readily for one row
 		rows := testkit.Must(table.Claim(ctx, spied, n))(t)
 		require.Len(t, rows, n)
@@ -215,7 +188,7 @@ func TestGenericPlan(t *testing.T) {
 			table := &retrytable.Table[int64]{Name: "jobs", OrderBy: orderBy, Where: "id <> $1"}
 			s.fill(t, table, 20_000, 0)
 			s.analyze(t)
-			generic := &genericPlans{DB: openDB(t, s.driver, pgDSN(t, s.dsn, "plan_cache_mode", "force_generic_plan"))}
+			generic := &genericPlans{t: t, DB: openDB(t, s.driver, pgDSN(t, s.dsn, "plan_cache_mode", "force_generic_plan"))}
 			require.Len(t, testkit.Must(table.Claim(t.Context(), generic, 1, 7))(t), 1)
 			assert.Contains(t, generic.plan, "jobs_claim")
 			assert.NotContains(t, generic.plan, "Sort")
@@ -229,35 +202,17 @@ func TestGenericPlan(t *testing.T) {
 type genericPlans struct {
 	*sql.DB
 
+	t    *testing.T
 	plan string
 }
 
-func (g *genericPlans) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
-	conn, err := g.Conn(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close() }()
-	if _, err := conn.ExecContext(ctx, "PREPARE p(bigint, bigint) AS "+query); err != nil {
-		return nil, err
-	}
-	rows, err := conn.QueryContext(ctx, "EXPLAIN (COSTS OFF) EXECUTE p(7, 1)")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = rows.Close() }()
-	g.plan = ""
-	for rows.Next() {
-		var line string
-		if err := rows.Scan(&line); err != nil {
-			return nil, err
-		}
-		g.plan += line + "\n"
-	}
-	if _, err := conn.ExecContext(ctx, "DEALLOCATE p"); err != nil {
-		return nil, err
-	}
-	return g.DB.QueryContext(ctx, query, args...) //nolint:sqlclosecheck // the caller closes them
+func (g *genericPlans) QueryContext(ctx context.Context, statement string, args ...any) (*sql.Rows, error) {
+	conn := testkit.Must(g.Conn(ctx))(g.t)
+	defer func() { assert.NoError(g.t, conn.Close()) }()
+	run(g.t, conn, "PREPARE p(bigint, bigint) AS "+statement)
+	g.plan = fmt.Sprint(query(g.t, conn, "EXPLAIN (COSTS OFF) EXECUTE p(7, 1)"))
+	run(g.t, conn, "DEALLOCATE p")
+	return g.DB.QueryContext(ctx, statement, args...) //nolint:sqlclosecheck // the caller closes them
 }
 
 // assertPlan asserts that a method has looked for its rows in an index.

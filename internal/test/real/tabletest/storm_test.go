@@ -78,10 +78,8 @@ const spoiled = 4500 * time.Millisecond
 func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil func()) (most int) {
 	t.Helper()
 	db.SetMaxIdleConns(2) // as a program has that does not set it
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
 	var begun, done atomic.Int32
-	w := &retrytable.Worker[int64]{
+	stop := attended(t, &retrytable.Worker[int64]{
 		Table: jobs, DB: db, Concurrency: n, Poll: 100 * time.Millisecond, Policy: &retry.Policy{},
 		Work: func(ctx context.Context, _ *retrytable.Job[int64]) error {
 			begun.Add(1)
@@ -89,16 +87,13 @@ func crowd(t *testing.T, jobs *retrytable.Table[int64], db *sql.DB, n int, spoil
 		},
 		After:   func(context.Context, *retrytable.Outcome[int64]) { done.Add(1) },
 		OnError: func(_ context.Context, err error) { t.Log(err) },
-	}
-	over := make(chan error, 1)
-	go func() { over <- w.Run(ctx) }()
+	})
 	require.Eventually(t, func() bool { return int(begun.Load()) == n }, time.Minute, time.Millisecond)
 	time.AfterFunc(3500*time.Millisecond, spoil) // the first heartbeat is half a second later
 	for end := time.Now().Add(time.Minute); int(done.Load()) < n && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		most = max(most, db.Stats().OpenConnections)
 	}
 	stop()
-	require.ErrorIs(t, <-over, context.Canceled)
 	return most
 }
 
