@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retryjetstream"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -125,6 +126,8 @@ func connect(t testing.TB, url string, options ...nats.Option) (*nats.Conn, jets
 
 // queue is a stream with one consumer, and a bucket.
 type queue struct {
+	enginekit.Ends // by the sequence of the message, as the server reports them
+
 	t    testing.TB
 	url  string
 	name string
@@ -136,9 +139,6 @@ type queue struct {
 	cable     *enginetest.Cable // of all workers, which connect again when it is lost
 	shared    *nats.Conn        // of all workers
 	failed    func(error)       // is told of errors of Handle; may be nil
-
-	mu   sync.Mutex
-	ends map[uint64]enginetest.Outcome // as the server reports them
 }
 
 func open(t testing.TB, url string) *queue {
@@ -146,7 +146,7 @@ func open(t testing.TB, url string) *queue {
 	conn, js := connect(t, url)
 	q := &queue{
 		t: t, url: url, name: "enginetest-" + strings.ToLower(rand.Text()[:10]), js: js,
-		sequences: map[string]uint64{}, ends: map[uint64]enginetest.Outcome{},
+		sequences: map[string]uint64{},
 	}
 	for subject, status := range map[string]enginetest.Status{
 		"$JS.EVENT.METRIC.CONSUMER.ACK.":              enginetest.Succeeded,
@@ -179,9 +179,7 @@ func (q *queue) ended(event []byte, status enginetest.Status) {
 	if !assert.NoError(q.t, json.Unmarshal(event, &e)) {
 		return
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.ends[e.Sequence] = enginetest.Outcome{Status: status, Err: e.Reason}
+	q.End(fmt.Sprint(e.Sequence), enginetest.Outcome{Status: status, Err: e.Reason}, nil)
 }
 
 // openTwo opens two streams whose workers have one connection. The bucket of the first refuses
@@ -223,10 +221,8 @@ func (q *queue) Submit(ctx context.Context, kind, job string) error {
 	return err
 }
 
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.ends[q.sequences[job]], nil
+func (q *queue) Outcome(ctx context.Context, job string) (enginetest.Outcome, error) {
+	return q.Ends.Outcome(ctx, fmt.Sprint(q.sequences[job]))
 }
 
 func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginetest.Workers, error) {

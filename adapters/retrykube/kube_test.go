@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/adapters/retrykube"
+	"github.com/seed-5ff3c98e/retry/internal/test/enginekit"
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrytest/enginetest"
 )
@@ -125,7 +126,7 @@ func conform(t *testing.T, start start) {
 	enginetest.Run(t, &enginetest.Engine{
 		Open: func(t testing.TB) enginetest.Queue {
 			t.Helper()
-			return &queue{t: t, start: start, outcomes: map[string]enginetest.Outcome{}}
+			return &queue{t: t, start: start}
 		},
 		Grain: 5 * time.Second, Cannot: cannot,
 	})
@@ -133,13 +134,14 @@ func conform(t *testing.T, start start) {
 
 // queue is a list of objects, of which controllers get events.
 type queue struct {
+	enginekit.Ends
+
 	t     testing.TB
 	start start
 
-	mu       sync.Mutex
-	objects  []object
-	outcomes map[string]enginetest.Outcome
-	events   workqueue.TypedInterface[object] // of the controller that runs
+	mu      sync.Mutex
+	objects []object
+	events  workqueue.TypedInterface[object] // of the controller that runs
 }
 
 // list gives all objects to a controller that starts.
@@ -180,12 +182,6 @@ func (q *queue) Start(p enginetest.Policies, handle enginetest.Handler) (enginet
 	return q.start(q, retries, handle)
 }
 
-func (q *queue) Outcome(_ context.Context, job string) (enginetest.Outcome, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.outcomes[job], nil
-}
-
 // watch notes what the controller is told.
 func (q *queue) watch(next reconcile.TypedReconciler[object]) reconcile.TypedReconciler[object] {
 	return reconcile.TypedFunc[object](func(ctx context.Context, o object) (reconcile.Result, error) {
@@ -198,13 +194,11 @@ func (q *queue) watch(next reconcile.TypedReconciler[object]) reconcile.TypedRec
 }
 
 func (q *queue) ended(o object, err error) {
-	outcome := enginetest.Outcome{Status: enginetest.Succeeded}
 	if err != nil {
-		outcome = enginetest.Outcome{Status: enginetest.GaveUp, Err: err.Error()}
+		q.GiveUp(o.job, err.Error(), nil)
+	} else {
+		q.Succeed(o.job)
 	}
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.outcomes[o.job] = outcome
 }
 
 type workers struct {

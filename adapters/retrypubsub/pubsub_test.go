@@ -76,9 +76,7 @@ func conform(t *testing.T, change func(*pubsubpb.Subscription), unstored enginet
 		SubmitWith: func(ctx context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
 			return q.(*queue).submit(ctx, kind, job, nil, headers) //nolint:forcetypeassert // see Open
 		},
-		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-			return q.(*queue).Headers(job), nil //nolint:forcetypeassert // see Open
-		},
+		DeadHeaders: enginekit.DeadHeaders,
 		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 			t.Helper()
 			return openTwo(t, change)

@@ -79,9 +79,7 @@ func conform(t *testing.T, suffix string, cannot map[string]enginetest.Instead) 
 			attributes["kind"] = kind
 			return q.(*queue).send(ctx, job, attributes) //nolint:forcetypeassert // see Open
 		},
-		DeadHeaders: func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-			return q.(*queue).Headers(job), nil //nolint:forcetypeassert // see Open
-		},
+		DeadHeaders: enginekit.DeadHeaders,
 		OpenTwo: func(t testing.TB) (q enginetest.Queue, spoil func() (mend func() error, err error)) {
 			t.Helper()
 			return openTwo(t, suffix)

@@ -107,9 +107,7 @@ func conform(t *testing.T, e *enginetest.Engine) {
 	e.SubmitWith = func(_ context.Context, q enginetest.Queue, kind, job string, headers map[string]string) error {
 		return q.(*queue).submit(kind, job, headers) //nolint:forcetypeassert // made by Open
 	}
-	e.DeadHeaders = func(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
-		return q.(*queue).Headers(job), nil //nolint:forcetypeassert // made by Open
-	}
+	e.DeadHeaders = enginekit.DeadHeaders
 	e.OpenTwo = func(t testing.TB) (enginetest.Queue, func() (func() error, error)) {
 		t.Helper()
 		q := e.Open(t).(*queue) //nolint:forcetypeassert // made by Open

@@ -58,6 +58,14 @@ func (e *Ends) Headers(job string) map[string]string {
 	return e.letters[job]
 }
 
+// DeadHeaders is that of an engine whose queues have Ends.
+func DeadHeaders(_ context.Context, q enginetest.Queue, job string) (map[string]string, error) {
+	type ends interface {
+		Headers(job string) map[string]string
+	}
+	return q.(ends).Headers(job), nil //nolint:forcetypeassert // of Ends
+}
+
 // Await waits until a job of a queue has ended, and returns how.
 func Await(t testing.TB, q enginetest.Queue, job string) (o enginetest.Outcome) {
 	t.Helper()
