@@ -73,52 +73,40 @@ func TestErrors(t *testing.T) {
 	boom := errors.New("boom")
 	for _, tt := range []struct {
 		name     string
-		fn       func(d *database) func(ctx context.Context, tx pgx.Tx) error
+		fn       func(ctx context.Context, d *database, tx pgx.Tx) error
 		opts     *retrypgx.Options
 		attempts int
 		is       error
 		code     string
 	}{
-		{"an error that nobody knows", func(*database) func(context.Context, pgx.Tx) error {
-			return func(context.Context, pgx.Tx) error { return boom }
-		}, nil, 1, boom, ""},
-		{"a mark", func(*database) func(context.Context, pgx.Tx) error {
-			return func(context.Context, pgx.Tx) error { return retry.MarkRetryable(boom) }
-		}, nil, 3, boom, ""},
-		{"a mistake", func(*database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error { _, err := tx.Exec(ctx, "SELEKT"); return err }
+		{"an error that nobody knows", func(context.Context, *database, pgx.Tx) error { return boom }, nil, 1, boom, ""},
+		{"a mark", func(context.Context, *database, pgx.Tx) error { return retry.MarkRetryable(boom) }, nil, 3, boom, ""},
+		{"a mistake", func(ctx context.Context, _ *database, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELEKT")
+			return err
 		}, nil, 1, nil, "42601"},
-		{"an error that is ignored", func(*database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error { _, _ = tx.Exec(ctx, "SELEKT"); return nil }
+		{"an error that is ignored", func(ctx context.Context, _ *database, tx pgx.Tx) error {
+			_, _ = tx.Exec(ctx, "SELEKT")
+			return nil
 		}, nil, 1, pgx.ErrTxCommitRollback, ""},
-		{"committed by fn", func(*database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error { return tx.Commit(ctx) }
-		}, nil, 1, nil, ""},
-		{"committed by fn, which fails", func(*database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error {
-				return errors.Join(tx.Commit(ctx), retry.MarkRetryable(boom))
-			}
+		{"committed by fn", func(ctx context.Context, _ *database, tx pgx.Tx) error { return tx.Commit(ctx) }, nil, 1, nil, ""},
+		{"committed by fn, which fails", func(ctx context.Context, _ *database, tx pgx.Tx) error {
+			return errors.Join(tx.Commit(ctx), retry.MarkRetryable(boom))
 		}, nil, 1, boom, ""},
-		{"a constraint at the commit", func(d *database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "CREATE TEMP TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP")
-				return errors.Join(err, func() error { _, err := tx.Exec(ctx, "INSERT INTO late VALUES (1), (1)"); return err }())
-			}
+		{"a constraint at the commit", func(ctx context.Context, _ *database, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "CREATE TEMP TABLE late (id int UNIQUE DEFERRABLE INITIALLY DEFERRED) ON COMMIT DROP")
+			return errors.Join(err, func() error { _, err := tx.Exec(ctx, "INSERT INTO late VALUES (1), (1)"); return err }())
 		}, nil, 1, nil, "23505"},
-		{"to write what is only to be read", func(d *database) func(context.Context, pgx.Tx) error {
-			return d.increment
+		{"to write what is only to be read", func(ctx context.Context, d *database, tx pgx.Tx) error {
+			return d.increment(ctx, tx)
 		}, &retrypgx.Options{Tx: pgx.TxOptions{AccessMode: pgx.ReadOnly}}, 1, nil, "25006"},
-		{"a server that is only to be read", func(d *database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "SET TRANSACTION READ ONLY")
-				return errors.Join(err, d.increment(ctx, tx))
-			}
+		{"a server that is only to be read", func(ctx context.Context, d *database, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SET TRANSACTION READ ONLY")
+			return errors.Join(err, d.increment(ctx, tx))
 		}, nil, 3, nil, "25006"},
-		{"its own connection lost", func(d *database) func(context.Context, pgx.Tx) error {
-			return func(ctx context.Context, tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
-				return err
-			}
+		{"its own connection lost", func(ctx context.Context, _ *database, tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, "SELECT pg_terminate_backend(pg_backend_pid())")
+			return err
 		}, nil, 3, nil, "57P01"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -129,7 +117,7 @@ func TestErrors(t *testing.T) {
 			attempts := 0
 			err := retrypgx.InTx(t.Context(), d, policy, tt.opts, func(ctx context.Context, tx pgx.Tx) error {
 				attempts++
-				return tt.fn(d)(ctx, tx)
+				return tt.fn(ctx, d, tx)
 			})
 			require.Error(t, err)
 			require.NotErrorIs(t, err, retrypgx.ErrCommitUnknown)
