@@ -8,7 +8,6 @@ import (
 	"net"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -291,8 +290,7 @@ type rawServer struct {
 	// have one number. It reports whether the connection goes on.
 	react func(f *http2.Framer, stream uint32, call int) bool
 
-	mu    sync.Mutex
-	calls int
+	calls atomic.Int32
 }
 
 func (s *rawServer) start(t *testing.T) string {
@@ -319,25 +317,11 @@ func (s *rawServer) serve(conn net.Conn) {
 				_ = f.WriteSettingsAck()
 			}
 		case *http2.DataFrame:
-			if frame.StreamEnded() && !s.call(f, frame.StreamID) {
+			if frame.StreamEnded() && !s.react(f, frame.StreamID, int(s.calls.Add(1))) {
 				return
 			}
 		}
 	}
-}
-
-func (s *rawServer) call(f *http2.Framer, stream uint32) bool {
-	s.mu.Lock()
-	s.calls++
-	call := s.calls
-	s.mu.Unlock()
-	return s.react(f, stream, call)
-}
-
-func (s *rawServer) count() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls
 }
 
 // answer answers a call with a text.
@@ -415,7 +399,7 @@ func TestTransport(t *testing.T) {
 				conn := dial(t, s.start(t), retries.DialOptions()...)
 				_, err := call(context.Background(), conn, method, "job")
 				assert.Equal(t, tt.code, status.Code(err), err)
-				assert.Equal(t, tt.want[i], s.count(), recorder.Timeline())
+				assert.EqualValues(t, tt.want[i], s.calls.Load(), recorder.Timeline())
 			})
 		}
 	}

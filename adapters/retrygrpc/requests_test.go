@@ -282,6 +282,6 @@ func TestRequestStreamReset(t *testing.T) {
 		stream := testkit.Must(talking(t.Context(), dial(t, s.start(t), retries.DialOptions()...), method))(t)
 		_, err := say(t, stream, "a")
 		assert.Equal(t, codes.Unavailable, status.Code(err))
-		assert.Equal(t, want, s.count(), recorder.Timeline())
+		assert.EqualValues(t, want, s.calls.Load(), recorder.Timeline())
 	}
 }
