@@ -467,5 +467,3 @@ func (tx *bubbledTx) Rollback() error {
 	tx.conn.inTx = false
 	return tx.Tx.Rollback()
 }
-
-var _ retrytable.DB = (*sql.DB)(nil)

@@ -3,7 +3,6 @@ package tabletest_test
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"sync/atomic"
@@ -90,13 +89,20 @@ func TestOperations(t *testing.T) {
 	})
 }
 
-// A worker loses the lease of a job that is ended, given back or put off while it runs.
+// A worker loses the lease of a job that is ended, given back or put off while it runs. One that is put
+// off is not due before the instant, and an attempt that does not count leaves nothing: not even the
+// time of the first one, which MaxElapsed counts from.
 func TestOperationsOnRunning(t *testing.T) {
 	t.Parallel()
-	forEachTable(t, kinds, mended, 4, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
+	forEachTable(t, kinds, mended, 5, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
 		ctx := t.Context()
-		rows := testkit.Must(table.Claim(ctx, s.db, 4))(t)
+		rows := testkit.Must(table.Claim(ctx, s.db, 5))(t)
+		until := time.Now().Add(time.Hour).Truncate(time.Second).Add(300_001 * time.Microsecond)
 		type jobs = retrytable.Jobs[int64]
+		putOff := func(j jobs) (int64, error) {
+			j.Status = retrytable.Running | retrytable.Waiting
+			return table.PutOff(ctx, s.db, j, until)
+		}
 		for i, test := range []struct {
 			status   string
 			attempts int64
@@ -104,9 +110,10 @@ func TestOperationsOnRunning(t *testing.T) {
 		}{
 			{"dead", 1, func(j jobs) (int64, error) { return table.End(ctx, s.db, j, retrytable.Ending{}) }},
 			{"ready", 0, func(j jobs) (int64, error) { return table.GiveBack(ctx, s.db, j) }},
-			{"waiting", 0, func(j jobs) (int64, error) {
-				j.Status = retrytable.Running
-				return table.PutOff(ctx, s.db, j, time.Now().Add(time.Hour))
+			{"waiting", 0, putOff},
+			{"waiting", 1, func(j jobs) (int64, error) { // it has failed before
+				require.NoError(t, table.Fail(ctx, s.db, rows[3].Lease, next(rows[3], errWork)))
+				return putOff(j)
 			}},
 		} {
 			row := rows[i]
@@ -117,15 +124,24 @@ func TestOperationsOnRunning(t *testing.T) {
 			assert.Equal(t, test.status, got.status)
 			assert.Equal(t, test.attempts, got.attempts)
 			assert.Zero(t, got.lease)
+			if test.status == "waiting" {
+				r, _, err := table.Find(ctx, s.db, row.ID)
+				require.NoError(t, err)
+				assert.Equal(t, test.attempts == 0, r.First.IsZero())
+				if s.instants != retrytable.RFC3339 && s.instants != ofOthers { // its clock has milliseconds
+					assert.False(t, r.Due.Before(until), "%v %v", r.Due, until)
+				}
+				assert.WithinDuration(t, until, r.Due, time.Second)
+			}
 		}
 		n := testkit.Must(table.TakeOver(ctx, s.db, jobs{All: true}))(t)
 		assert.Zero(t, n, "it has a lease")
-		run(t, s.db, "UPDATE jobs SET lease_until = NULL WHERE id = $1", rows[3].ID)
+		run(t, s.db, "UPDATE jobs SET lease_until = NULL WHERE id = $1", rows[4].ID)
 		n = testkit.Must(table.TakeOver(ctx, s.db, jobs{All: true}))(t)
 		assert.EqualValues(t, 1, n)
 		swept := testkit.Must(table.Sweep(ctx, s.db, 10))(t)
 		require.Len(t, swept, 1)
-		assert.Equal(t, rows[3].ID, swept[0].ID)
+		assert.Equal(t, rows[4].ID, swept[0].ID)
 	})
 }
 
@@ -219,36 +235,4 @@ func (s *store) insertDead(t testing.TB, n int) {
 	t.Helper()
 	run(t, s.db, "INSERT INTO jobs (id, status, attempts, due_at, sort, error) "+
 		"SELECT i, 'dead', 3, NULL, 'mail', 'dial tcp: connection refused' FROM "+s.series(1, n))
-}
-
-// A job that is put off is not due before the instant, and an attempt that does not count leaves
-// nothing: not even the time of the first one, which MaxElapsed counts from.
-func TestPutOffOfRunningJobs(t *testing.T) {
-	t.Parallel()
-	forEachTable(t, kinds, mended, 3, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
-		ctx := t.Context()
-		rows := testkit.Must(table.Claim(ctx, s.db, 3))(t)
-		for _, row := range rows {
-			if row.ID == 3 {
-				d := (&retry.Policy{}).Next(row.State, errors.New("again"), row.Now())
-				require.NoError(t, table.Fail(ctx, s.db, row.Lease, d))
-			}
-		}
-		until := time.Now().Add(time.Hour).Truncate(time.Second).Add(300_001 * time.Microsecond)
-		n, err := table.PutOff(ctx, s.db, retrytable.Jobs[int64]{IDs: []int64{1, 3}, Status: retrytable.Running | retrytable.Waiting}, until)
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, n)
-		r, _, err := table.Find(ctx, s.db, 1)
-		require.NoError(t, err)
-		assert.Zero(t, r.Attempts)
-		assert.Zero(t, r.First)
-		if s.instants != retrytable.RFC3339 && s.instants != ofOthers { // its clock has milliseconds
-			assert.False(t, r.Due.Before(until), "%v %v", r.Due, until)
-		}
-		assert.WithinDuration(t, until, r.Due, time.Second)
-		r, _, err = table.Find(ctx, s.db, 3)
-		require.NoError(t, err)
-		assert.Equal(t, 1, r.Attempts)
-		assert.NotZero(t, r.First)
-	})
 }

@@ -43,24 +43,13 @@ func next(row retrytable.Row[int64], err error) retry.Decision {
 func TestMethods(t *testing.T) {
 	t.Parallel()
 	forEachTable(t, kinds, jobs, 0, func(t *testing.T, s *store, table *retrytable.Table[int64]) {
-		for _, use := range []struct {
-			name string
-			db   func() (db retrytable.DB, end func() error)
-		}{
-			{"DB", func() (retrytable.DB, func() error) { return s.db, func() error { return nil } }},
-			{"Conn", func() (retrytable.DB, func() error) {
-				conn := testkit.Must(s.db.Conn(t.Context()))(t)
-				return conn, conn.Close
-			}},
-			{"Tx", func() (retrytable.DB, func() error) {
-				tx := testkit.Must(s.db.BeginTx(t.Context(), nil))(t)
-				return tx, tx.Commit
-			}},
-		} {
-			db, end := use.db()
-			lives(t, s, table, db)
-			require.NoError(t, end(), use.name)
-		}
+		lives(t, s, table, s.db)
+		conn := testkit.Must(s.db.Conn(t.Context()))(t)
+		lives(t, s, table, conn)
+		require.NoError(t, conn.Close())
+		tx := testkit.Must(s.db.BeginTx(t.Context(), nil))(t)
+		lives(t, s, table, tx)
+		require.NoError(t, tx.Commit())
 	})
 }
 

@@ -347,8 +347,9 @@ func TestPlansOfLooks(t *testing.T) {
 					}
 					assert.Contains(t, plan, index, look)
 				}
-				for _, bad := range []string{"Seq Scan on jobs", "SCAN jobs\n"} {
-					assert.NotContains(t, plan, bad, look)
+				assert.NotContains(t, plan, "Seq Scan on jobs", look)
+				if look != "Counts" { // which looks at so many of the rows that are done
+					assert.NotContains(t, plan, "SCAN jobs\n", look)
 				}
 				if t.Failed() {
 					t.Log(plan)

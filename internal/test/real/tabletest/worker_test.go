@@ -432,26 +432,23 @@ func TestWorkerOutage(t *testing.T) {
 func TestWorkerAttempts(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 1, func(t *testing.T, s *shop) {
-		seen := &attemptsSeen{}
-		s.Policy.Observer, s.Policy.AttemptTimeout = &retry.Observer{Event: seen.event, Attempt: seen.attempt}, 5*time.Second
+		var seen []string
+		s.Policy.AttemptTimeout = 5 * time.Second
+		s.Policy.Observer = &retry.Observer{
+			Event: func(_ context.Context, e retry.Event) { seen = append(seen, e.Kind.String()+" "+e.Verdict.Category) },
+			Attempt: func(ctx context.Context, n int) (context.Context, func(error)) {
+				seen = append(seen, fmt.Sprint(n, " begins"))
+				ended := func(err error) { seen = append(seen, fmt.Sprint(n, " ends: ", err)) }
+				return context.WithValue(ctx, testkit.Key{}, "span"), ended
+			},
+		}
 		s.Work = func(ctx context.Context, _ *retrytable.Job[int64]) error {
-			assert.Equal(t, "span", ctx.Value(seen))
+			assert.Equal(t, "span", ctx.Value(testkit.Key{}))
 			<-ctx.Done()
 			return ctx.Err()
 		}
 		testkit.Must(s.Once(t.Context()))(t)
-		assert.Equal(t, []string{"1 begins", "1 ends: context deadline exceeded", "retrying timeout"}, seen.lines)
+		assert.Equal(t, []string{"1 begins", "1 ends: context deadline exceeded", "retrying timeout"}, seen)
 		assert.Equal(t, "waiting", s.of(t, 1).status)
 	})
-}
-
-type attemptsSeen struct{ lines []string }
-
-func (a *attemptsSeen) event(_ context.Context, e retry.Event) {
-	a.lines = append(a.lines, e.Kind.String()+" "+e.Verdict.Category)
-}
-
-func (a *attemptsSeen) attempt(ctx context.Context, n int) (context.Context, func(error)) {
-	a.lines = append(a.lines, fmt.Sprint(n, " begins"))
-	return context.WithValue(ctx, a, "span"), func(err error) { a.lines = append(a.lines, fmt.Sprint(n, " ends: ", err)) }
 }
