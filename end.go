@@ -280,15 +280,12 @@ func contextStop(ctx context.Context) StopReason {
 // cut is the Last of a Call if a limit of time, or the end of the context, has cut off its last
 // attempt. It goes with Last to where the operation goes on.
 type cut struct {
-	error        // of that attempt
-	before error // the last one of an attempt that ended by itself; nil if there was none
+	error             // the one that says more: before, unless that is nil
+	before, off error // of the last attempt that ended by itself, if there was one, and of the one that was cut off
 }
 
-// Error is the text of the error that says more.
-func (c *cut) Error() string { return cmp.Or(c.before, c.error).Error() }
-
 // Unwrap returns both errors.
-func (c *cut) Unwrap() []error { return (&Error{Err: c.before, Cut: c.error}).Unwrap() }
+func (c *cut) Unwrap() []error { return (&Error{Err: c.before, Cut: c.off}).Unwrap() }
 
 // split returns the errors that last is made of, as an [*Error] has them.
 func split(last error) (kept, off error) {
@@ -296,9 +293,9 @@ func split(last error) (kept, off error) {
 	case !ok:
 		return last, nil
 	case c.before == nil:
-		return c.error, nil
+		return c.off, nil
 	default:
-		return c.before, c.error
+		return c.before, c.off
 	}
 }
 
@@ -311,7 +308,7 @@ func (c *Call) keep(err error) {
 		before = last.before
 	}
 	if ended := done.Closed(c.ended); ended && before != nil || !ended && c.TimedOut() {
-		err = &cut{err, before}
+		err = &cut{cmp.Or(before, err), before, err}
 	}
 	c.Last = err
 }
