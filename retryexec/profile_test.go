@@ -168,9 +168,7 @@ func TestClassifyExitOfErrors(t *testing.T) {
 func TestClassifyOfStart(t *testing.T) {
 	t.Parallel()
 	start := func(errno error) error { return &fs.PathError{Op: "fork/exec", Path: "/x", Err: errno} }
-	anew := func(category string) retry.Verdict {
-		return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-	}
+	anew := testkit.CanRetry
 	for _, tt := range []struct {
 		err  error
 		want retry.Verdict

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -21,8 +22,7 @@ import (
 // and bugs of other clients.
 func TestParseHintTable(t *testing.T) {
 	t.Parallel()
-	data, err := os.ReadFile("testdata/hints.json")
-	require.NoError(t, err)
+	data := testkit.Must(os.ReadFile("testdata/hints.json"))(t)
 	var rows []struct {
 		ID      string
 		Status  int

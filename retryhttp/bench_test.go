@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
@@ -56,8 +55,7 @@ const benchBodySize = 64 << 10
 func benchRequests(tb testing.TB, method, url string) func() *http.Request {
 	tb.Helper()
 	data := []byte(strings.Repeat("x", benchBodySize))
-	req, err := http.NewRequestWithContext(context.Background(), method, url, nil)
-	require.NoError(tb, err)
+	req := testkit.Must(http.NewRequestWithContext(context.Background(), method, url, nil))(tb)
 	if method == http.MethodGet {
 		return func() *http.Request { return req }
 	}

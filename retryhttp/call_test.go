@@ -263,8 +263,7 @@ func TestTimeout(t *testing.T) {
 			attempt = req.Context() //nolint:fatcontext // of one request
 			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("x"))}, nil
 		}
-		resp, err := (&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
-		require.NoError(t, err)
+		resp := testkit.Must((&retryhttp.Transport{Base: base, Policy: p}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil)))(t)
 		require.NoError(t, attempt.Err())
 		time.Sleep(time.Minute)
 		synctest.Wait()

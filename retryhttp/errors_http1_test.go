@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -220,8 +221,7 @@ func idle(t *testing.T, written bool) scene {
 		}
 	})
 	url := s.URL()
-	resp, err := (&http.Client{Transport: base}).Get(url)
-	require.NoError(t, err)
+	resp := testkit.Must((&http.Client{Transport: base}).Get(url))(t)
 	require.NoError(t, resp.Body.Close())
 	var once sync.Once
 	t.Cleanup(func() { once.Do(func() { close(closeIt) }) })

@@ -19,6 +19,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 	"github.com/seed-5ff3c98e/retry/retrytest"
 )
@@ -230,21 +231,8 @@ func TestTroubles(t *testing.T) {
 	})
 }
 
-func final(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Final, Category: category}
-}
-
-func again(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-func anew(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-}
-
-func limited(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, Category: category}
-}
+// The expected verdicts. After again and limited, the request may have taken effect.
+var final, again, anew, limited = testkit.Final, testkit.MayRetry, testkit.CanRetry, testkit.MayLimit
 
 // hasGo reports whether the tests run with this version of Go or a newer one.
 func hasGo(version string) bool { return slices.Contains(build.Default.ReleaseTags, version) }

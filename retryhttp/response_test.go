@@ -87,8 +87,7 @@ func TestSlowBodiesAreNotDrained(t *testing.T) {
 				ctx, cancel := context.WithCancel(context.Background())
 				return &http.Response{StatusCode: http.StatusServiceUnavailable, ContentLength: length, Body: drip{ctx.Done(), cancel}}, nil
 			})
-			resp, err := (&retryhttp.Transport{Base: base, Policy: atOnce(3)}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil))
-			require.NoError(t, err)
+			resp := testkit.Must((&retryhttp.Transport{Base: base, Policy: atOnce(3)}).RoundTrip(request(t, http.MethodGet, "http://127.0.0.1", nil)))(t)
 			assert.LessOrEqual(t, time.Since(start), 200*time.Millisecond)
 			assert.NoError(t, resp.Body.Close())
 			assert.Equal(t, 3, sent)

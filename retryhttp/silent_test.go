@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/test/provoke"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retryhttp"
 )
 
@@ -106,8 +107,7 @@ type attemptsThrough func(t *testing.T, transport *retryhttp.Transport) int
 
 func byTransport(t *testing.T, transport *retryhttp.Transport) int {
 	t.Helper()
-	resp, err := transport.RoundTrip(request(t, http.MethodGet, silentURL, nil))
-	require.NoError(t, err)
+	resp := testkit.Must(transport.RoundTrip(request(t, http.MethodGet, silentURL, nil)))(t)
 	require.NoError(t, resp.Body.Close())
 	return retryhttp.Attempts(resp)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
 	"github.com/seed-5ff3c98e/retry/retryquota"
 	"github.com/seed-5ff3c98e/retry/retrytest"
@@ -50,9 +51,7 @@ func load(t *testing.T, text string) *retrypolicies.Policies {
 
 func get(t *testing.T, ps *retrypolicies.Policies, name string) *retry.Policy {
 	t.Helper()
-	p, err := ps.Get(name)
-	require.NoError(t, err)
-	return p
+	return testkit.Must(ps.Get(name))(t)
 }
 
 func TestInheritance(t *testing.T) {

@@ -95,8 +95,7 @@ func TestTurns(t *testing.T) {
 			var j journal
 			for i := range tt.retries { // the last one is due first
 				at := time.Now().Add(time.Duration(tt.retries-i) * time.Second)
-				_, err := pool.Resume(t.Context(), retry.State{}, at, j.noted("R"+strconv.Itoa(tt.retries-1-i), succeeds))
-				require.NoError(t, err)
+				testkit.Must(pool.Resume(t.Context(), retry.State{}, at, j.noted("R"+strconv.Itoa(tt.retries-1-i), succeeds)))(t)
 			}
 			for i := range tt.fresh {
 				submit(t.Context(), t, pool, j.noted("N"+strconv.Itoa(i), succeeds))

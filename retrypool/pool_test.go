@@ -163,8 +163,7 @@ func TestResumeTakesNoPlace(t *testing.T) {
 		submit(t.Context(), t, pool, succeeds)
 		var last *retrypool.Task
 		for range 100 {
-			task := testkit.Must(pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, succeeds))(t)
-			last = task
+			last = testkit.Must(pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, succeeds))(t)
 		}
 		_, err := pool.TrySubmit(t.Context(), succeeds)
 		require.ErrorIs(t, err, retrypool.ErrFull)
@@ -371,14 +370,12 @@ func taking(d time.Duration, fn func(context.Context) error) func(context.Contex
 // shut closes a pool when there is time.
 func shut(t *testing.T, pool *retrypool.Pool) []*retrypool.Task {
 	t.Helper()
-	left := testkit.Must(pool.Close(context.Background()))(t)
-	return left
+	return testkit.Must(pool.Close(context.Background()))(t)
 }
 
 func submit(ctx context.Context, t *testing.T, pool *retrypool.Pool, fn func(context.Context) error) *retrypool.Task {
 	t.Helper()
-	task := testkit.Must(pool.Submit(ctx, fn))(t)
-	return task
+	return testkit.Must(pool.Submit(ctx, fn))(t)
 }
 
 // journal records the actions of tasks in order.

@@ -262,8 +262,7 @@ func TestMemoryIsGivenBack(t *testing.T) { //nolint:paralleltest // see above
 			for i := range n {
 				var ctx context.Context
 				ctx, cancels[i] = newContext()
-				task := testkit.Must(pool.Resume(ctx, retry.State{}, at, fails))(t)
-				tasks[i] = task
+				tasks[i] = testkit.Must(pool.Resume(ctx, retry.State{}, at, fails))(t)
 			}
 			for i := range n { // and not all at once, in as many goroutines
 				cancels[i]()

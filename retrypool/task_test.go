@@ -93,8 +93,7 @@ func TestAttemptsOfWhatIsHandedBack(t *testing.T) {
 		pool := &retrypool.Pool{Workers: 1, Policy: policy}
 		waiting := submit(t.Context(), t, pool, fails)
 		synctest.Wait()
-		running, err := pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, untilCanceled)
-		require.NoError(t, err)
+		running := testkit.Must(pool.Resume(t.Context(), retry.State{Failures: 1}, time.Time{}, untilCanceled))(t)
 		synctest.Wait()
 		assert.Equal(t, 2, running.Attempts())
 		queued := submit(t.Context(), t, pool, fails)
@@ -108,8 +107,7 @@ func TestAttemptsOfWhatIsHandedBack(t *testing.T) {
 			state, _ := left[i].State()
 			assert.Equal(t, want, state.Failures+state.RateLimited)
 			// A minute off, for a pool that is idle starts it at once.
-			next, err := pool.Resume(t.Context(), state, time.Now().Add(time.Minute), succeeds)
-			require.NoError(t, err)
+			next := testkit.Must(pool.Resume(t.Context(), state, time.Now().Add(time.Minute), succeeds))(t)
 			assert.Equal(t, want, next.Attempts())
 			require.NoError(t, next.Wait(t.Context()))
 			assert.Equal(t, want+1, next.Attempts())

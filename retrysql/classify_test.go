@@ -78,21 +78,11 @@ func myState(number uint16, state string) error {
 	return e
 }
 
-func final(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Final, Category: category}
-}
-
-func again(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-func anew(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-}
-
-func limited(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: category}
-}
+// The expected verdicts. After again and overloaded, the statement may have taken effect.
+var (
+	final, again, anew  = testkit.Final, testkit.MayRetry, testkit.CanRetry
+	limited, overloaded = testkit.CanLimit, testkit.MayLimit
+)
 
 func named(category string) retry.Verdict { return retry.Verdict{Category: category} }
 
@@ -262,10 +252,6 @@ func (e codeError) Code() int     { return int(e) }
 func one(category string, err error) map[string]error { return map[string]error{category: err} }
 
 func unknown(string) retry.Verdict { return retry.Verdict{} }
-
-func overloaded(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, Category: category}
-}
 
 func hinted(category string) retry.Verdict {
 	return retry.Verdict{Class: retry.RateLimited, Category: category, After: 10 * time.Second}

@@ -50,7 +50,7 @@ func TestFreshConnection(t *testing.T) {
 			t.Run(tt.name+" "+retrysql.Classify(err).Category, func(t *testing.T) {
 				t.Parallel()
 				s, db := newServer(t)
-				idle(t, db, 3)
+				testkit.Warm(t, db, 3)
 				s.on("exec", err)
 				p := &retry.Policy{MaxAttempts: 1}
 				require.ErrorIs(t, retrysql.InTx(t.Context(), db, p, tt.opts, update), err)
@@ -61,32 +61,16 @@ func TestFreshConnection(t *testing.T) {
 	}
 }
 
-// idle fills the pool with idle connections.
-func idle(t *testing.T, db *sql.DB, n int) {
-	t.Helper()
-	db.SetMaxIdleConns(n)
-	conns := make([]*sql.Conn, n)
-	for i := range conns {
-		conn := testkit.Must(db.Conn(t.Context()))(t)
-		conns[i] = conn
-	}
-	for _, conn := range conns {
-		require.NoError(t, conn.Close())
-	}
-	require.Equal(t, n, db.Stats().Idle)
-}
-
 // TestDrainLeavesBusyConnections closes idle connections without a wait for the
 // others.
 func TestDrainLeavesBusyConnections(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
-	idle(t, db, 4)
+	testkit.Warm(t, db, 4)
 	db.SetMaxOpenConns(4)
 	busy := make([]*sql.Conn, 2)
 	for i := range busy {
-		conn := testkit.Must(db.Conn(t.Context()))(t)
-		busy[i] = conn
+		busy[i] = testkit.Must(db.Conn(t.Context()))(t)
 	}
 	s.on("exec", pg("25006"))
 	require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))
@@ -120,7 +104,7 @@ func TestBeginOnIdleConnections(t *testing.T) {
 			t.Run(tt.name+" "+err.Error(), func(t *testing.T) {
 				t.Parallel()
 				s, db := newServer(t)
-				idle(t, db, 5)
+				testkit.Warm(t, db, 5)
 				s.on("begin", slices.Repeat([]error{err}, tt.fails)...)
 				got := retrysql.InTx(t.Context(), db, &retry.Policy{MaxAttempts: 1}, nil, update)
 				if tt.begins {
@@ -140,7 +124,7 @@ func TestBeginOnIdleConnections(t *testing.T) {
 func TestLostConnectionDrains(t *testing.T) {
 	t.Parallel()
 	s, db := newServer(t)
-	idle(t, db, 10)
+	testkit.Warm(t, db, 10)
 	s.on("exec", syscall.ECONNRESET)
 	s.on("rollback", driver.ErrBadConn)
 	require.NoError(t, retrysql.InTx(t.Context(), db, quick(), nil, update))
@@ -213,7 +197,7 @@ func TestDrainWaitsNotLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		s, db := newServer(t)
-		idle(t, db, 2)
+		testkit.Warm(t, db, 2)
 		s.on("exec", pg("25006"))
 		s.does("close", func(context.Context) error {
 			s.does("open", func(ctx context.Context) error { // for the connection that drain asks for

@@ -25,6 +25,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 var update = flag.Bool("update", false, "write docs/evidence/behaviour.md")
@@ -172,8 +174,7 @@ func lines(t *testing.T, c *contestant) int {
 	n := 0
 	files := strings.Split(goTool(t, "list", "-f", "{{.Dir}}{{range .GoFiles}}\t{{.}}{{end}}", c.pkg), "\t")
 	for _, name := range files[1:] {
-		src, err := os.ReadFile(filepath.Join(files[0], name))
-		require.NoError(t, err)
+		src := testkit.Must(os.ReadFile(filepath.Join(files[0], name)))(t)
 		n += bytes.Count(src, []byte("\n"))
 	}
 	return n

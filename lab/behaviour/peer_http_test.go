@@ -47,19 +47,10 @@ var httpContestants = []*httpContestant{
 		module: "github.com/seed-5ff3c98e/retry",
 		setup:  "`http.Client` with a `Transport`, whose `Policy` has `Exponential` and `NoJitter`",
 		client: func(base http.RoundTripper, p httpPolicy) sender {
-			client := &http.Client{Transport: &retryhttp.Transport{Base: base, BufferBody: choose[int64](p.buffer, 1<<20, 0), Policy: &retry.Policy{
-				MaxAttempts:    p.attempts,
-				Backoff:        retry.Exponential{Initial: p.first},
-				MaxDelay:       p.limit,
-				Jitter:         retry.NoJitter,
-				AttemptTimeout: p.timeout,
-			}}}
-			return client.Do
+			return ourClient(base, p).Do
 		},
 		reading: func(base http.RoundTripper, p httpPolicy, read func(*http.Response) error) func(*http.Request) error {
-			client := &http.Client{Transport: &retryhttp.Transport{Base: base, Policy: &retry.Policy{
-				MaxAttempts: p.attempts, Backoff: retry.Exponential{Initial: p.first}, MaxDelay: p.limit,
-			}}}
+			client := ourClient(base, p)
 			return func(req *http.Request) error { return retryhttp.Do(client, nil, req, read) }
 		},
 		signed: func(base http.RoundTripper, sign func(*http.Request)) sender {
@@ -72,23 +63,14 @@ var httpContestants = []*httpContestant{
 	{
 		name: "retryablehttp",
 		signed: func(base http.RoundTripper, sign func(*http.Request)) sender {
-			client := retryablehttp.NewClient()
-			client.HTTPClient, client.Logger = &http.Client{Transport: base}, nil
+			client := retryableClient(base, usual)
 			client.PrepareRetry = func(req *http.Request) error { sign(req); return nil }
-			return func(req *http.Request) (*http.Response, error) {
-				own, err := retryablehttp.FromRequest(req)
-				if err != nil {
-					return nil, err
-				}
-				return client.Do(own)
-			}
+			return retryableSender(client)
 		},
 		module: "github.com/hashicorp/go-retryablehttp",
 		setup:  "`NewClient` without a logger, with `RetryMax`, `RetryWaitMin`, `RetryWaitMax`, `PassthroughErrorHandler`, and `HTTPClient.Timeout` where attempts have one",
 		reading: func(base http.RoundTripper, p httpPolicy, read func(*http.Response) error) func(*http.Request) error {
-			client := retryablehttp.NewClient()
-			client.HTTPClient, client.Logger = &http.Client{Transport: base}, nil
-			client.RetryMax, client.RetryWaitMin, client.RetryWaitMax = p.attempts-1, p.first, p.limit
+			client := retryableClient(base, p)
 			return func(req *http.Request) error {
 				own, err := retryablehttp.FromRequest(req)
 				if err != nil {
@@ -100,18 +82,9 @@ var httpContestants = []*httpContestant{
 			}
 		},
 		client: func(base http.RoundTripper, p httpPolicy) sender {
-			client := retryablehttp.NewClient()
-			client.HTTPClient = &http.Client{Transport: base, Timeout: p.timeout}
-			client.Logger = nil
-			client.RetryMax, client.RetryWaitMin, client.RetryWaitMax = p.attempts-1, p.first, p.limit
+			client := retryableClient(base, p)
 			client.ErrorHandler = retryablehttp.PassthroughErrorHandler
-			return func(req *http.Request) (*http.Response, error) {
-				own, err := retryablehttp.FromRequest(req)
-				if err != nil {
-					return nil, err
-				}
-				return client.Do(own)
-			}
+			return retryableSender(client)
 		},
 	},
 	{
@@ -135,4 +108,31 @@ var httpContestants = []*httpContestant{
 			return client.Do
 		},
 	},
+}
+
+func ourClient(base http.RoundTripper, p httpPolicy) *http.Client {
+	return &http.Client{Transport: &retryhttp.Transport{Base: base, BufferBody: choose[int64](p.buffer, 1<<20, 0), Policy: &retry.Policy{
+		MaxAttempts:    p.attempts,
+		Backoff:        retry.Exponential{Initial: p.first},
+		MaxDelay:       p.limit,
+		Jitter:         retry.NoJitter,
+		AttemptTimeout: p.timeout,
+	}}}
+}
+
+func retryableClient(base http.RoundTripper, p httpPolicy) *retryablehttp.Client {
+	client := retryablehttp.NewClient()
+	client.HTTPClient, client.Logger = &http.Client{Transport: base, Timeout: p.timeout}, nil
+	client.RetryMax, client.RetryWaitMin, client.RetryWaitMax = p.attempts-1, p.first, p.limit
+	return client
+}
+
+func retryableSender(client *retryablehttp.Client) sender {
+	return func(req *http.Request) (*http.Response, error) {
+		own, err := retryablehttp.FromRequest(req)
+		if err != nil {
+			return nil, err
+		}
+		return client.Do(own)
+	}
 }

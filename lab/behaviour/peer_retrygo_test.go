@@ -31,17 +31,10 @@ var retryGoV5 = &contestant{
 		}
 	},
 	share: func(p policy) call {
-		r := retry.New(retryGo5(p)...)
-		return func(_ context.Context, fn operation) error {
-			return r.Do(func() error { return fn(noContext) })
-		}
+		return retryGo5Share(retry.New(retryGo5(p)...))
 	},
 	shareNote: "a Retrier has its context built in, so only calls of one context can share it",
-	defaults: func() call {
-		return func(_ context.Context, fn operation) error {
-			return retry.New().Do(func() error { return fn(noContext) })
-		}
-	},
+	defaults:  func() call { return retryGo5Run() },
 	waits: func(p policy, n int) []time.Duration {
 		p.attempts = n + 1
 		return timerWaits(func(t skipTimer) {
@@ -52,36 +45,35 @@ var retryGoV5 = &contestant{
 		return retry.NewWithData[int](append(retryGo5(p), retry.Context(ctx))...).Do(fn)
 	},
 	budget: func(p policy) call {
-		r := retry.New(append(retryGo5(p), retry.WithFixedTokenBucketThrottle(retry.FixedTokenBucketThrottleConfig{}))...)
-		return func(_ context.Context, fn operation) error {
-			return r.Do(func() error { return fn(noContext) })
-		}
+		return retryGo5Share(retry.New(append(retryGo5(p), retry.WithFixedTokenBucketThrottle(retry.FixedTokenBucketThrottleConfig{}))...))
 	},
 	perError: func(limits map[error]int) call {
 		opts := retryGo5(policy{attempts: 10})
 		for err, n := range limits {
 			opts = append(opts, retry.AttemptsForError(uint(n), err))
 		}
-		return func(_ context.Context, fn operation) error {
-			return retry.New(opts...).Do(func() error { return fn(noContext) })
-		}
+		return retryGo5Run(opts...)
 	},
 	observe: func(p policy, tell func(event)) call {
-		opts := append(retryGo5(p), retry.OnRetry(func(n uint, err error) {
+		return retryGo5Run(append(retryGo5(p), retry.OnRetry(func(n uint, err error) {
 			tell(event{attempt: int(n) + 1, delay: -1, err: err})
-		}))
-		return func(_ context.Context, fn operation) error {
-			return retry.New(opts...).Do(func() error { return fn(noContext) })
-		}
+		}))...)
 	},
 	clock: func(p policy, waited func(time.Duration)) call {
-		return func(_ context.Context, fn operation) error {
-			return retry.New(append(retryGo5(p), retry.WithTimer(skipTimer(waited)))...).Do(func() error { return fn(noContext) })
-		}
+		return retryGo5Run(append(retryGo5(p), retry.WithTimer(skipTimer(waited)))...)
 	},
 	mark:    retry.Unrecoverable,
 	hinted:  newHint,
 	ownHint: true,
+}
+
+// retryGo5Run has a new Retrier for every call.
+func retryGo5Run(opts ...retry.Option) call {
+	return func(ctx context.Context, fn operation) error { return retryGo5Share(retry.New(opts...))(ctx, fn) }
+}
+
+func retryGo5Share(r *retry.Retrier) call {
+	return func(_ context.Context, fn operation) error { return r.Do(func() error { return fn(noContext) }) }
 }
 
 func retryGo5(p policy) []retry.Option {

@@ -134,7 +134,7 @@ var usePromises = []promise[*contestant]{
 				return cell{absent, "none"}
 			}
 			p := policy{attempts: 4, first: time.Second}
-			live := bubble(t, func(t tester) run { return failing(t.Context(), c.prepare(p)) })
+			live := played(t, c.prepare(p), always(errOp))
 			decide, how := c.decide(p)
 			var waits []time.Duration
 			for failures := 1; ; failures++ {
@@ -168,7 +168,7 @@ var usePromises = []promise[*contestant]{
 		"Works in a bubble of testing/synctest",
 		"Waits of 1h and 2h on the clock of a bubble.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run { return failing(t.Context(), c.prepare(policy{attempts: 3, first: time.Hour})) })
+			r := played(t, c.prepare(policy{attempts: 3, first: time.Hour}), always(errOp))
 			return keptIf(r.elapsed == 3*time.Hour, "%s, %s of waits in no time", count(r.calls, "call"), short(r.elapsed))
 		},
 	},
@@ -179,9 +179,7 @@ func observed(t tester, c *contestant) cell {
 		return cell{absent, "none"}
 	}
 	var events []event
-	bubble(t, func(t tester) run {
-		return failing(t.Context(), c.observe(policy{attempts: 3, first: time.Second}, func(e event) { events = append(events, e) }))
-	})
+	played(t, c.observe(policy{attempts: 3, first: time.Second}, func(e event) { events = append(events, e) }), always(errOp))
 	retries, ends, attempts, delays, errs := 0, 0, true, true, true
 	for _, e := range events {
 		if e.end {

@@ -80,14 +80,12 @@ var contextPromises = []promise[*contestant]{
 			if c.timeout == nil {
 				return cell{absent, "none"}
 			}
-			r := bubble(t, func(t tester) run {
-				return record(t.Context(), c.timeout(policy{attempts: 3}, time.Second), func(ctx context.Context, n int) error {
-					if n == 1 {
-						<-ctx.Done()
-						return ctx.Err()
-					}
-					return nil
-				})
+			r := played(t, c.timeout(policy{attempts: 3}, time.Second), func(ctx context.Context, n int) error {
+				if n == 1 {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
 			})
 			return keptIf(r.err == nil && r.calls == 2 && r.elapsed == time.Second, "%s, the second after %v", count(r.calls, "call"), r.elapsed)
 		},
@@ -99,12 +97,9 @@ var contextPromises = []promise[*contestant]{
 			if c.elapsed == nil {
 				return cell{absent, "none but the context"}
 			}
-			r := bubble(t, func(t tester) run {
-				do := c.elapsed(policy{attempts: 9, first: 4 * time.Second, growth: 1}, 10*time.Second)
-				return record(t.Context(), do, func(context.Context, int) error {
-					time.Sleep(time.Nanosecond) // a clock that stands still would be unfair
-					return errOp
-				})
+			r := played(t, c.elapsed(policy{attempts: 9, first: 4 * time.Second, growth: 1}, 10*time.Second), func(context.Context, int) error {
+				time.Sleep(time.Nanosecond) // a clock that stands still would be unfair
+				return errOp
 			})
 			last, elapsed := r.at[len(r.at)-1].Round(time.Millisecond), r.elapsed.Round(time.Millisecond)
 			return keptIf(last <= 10*time.Second, "%s, the last after %v; returned after %v", count(r.calls, "call"), last, elapsed)
@@ -121,14 +116,12 @@ var contextPromises = []promise[*contestant]{
 			if limit == nil {
 				return cell{absent, "none but the context"}
 			}
-			r := bubble(t, func(t tester) run {
-				return record(t.Context(), limit(policy{attempts: 3}, 10*time.Second), func(ctx context.Context, _ int) error {
-					select {
-					case <-ctx.Done():
-					case <-time.After(24 * time.Hour):
-					}
-					return errOp
-				})
+			r := played(t, limit(policy{attempts: 3}, 10*time.Second), func(ctx context.Context, _ int) error {
+				select {
+				case <-ctx.Done():
+				case <-time.After(24 * time.Hour):
+				}
+				return errOp
 			})
 			ok := r.elapsed == 10*time.Second
 			return keptIf(ok, "%s", choose(ok, "after 10s", "the attempt goes on; the caller's context has to end it"))

@@ -53,9 +53,7 @@ var delayPromises = []promise[*contestant]{
 		"Reaching the cap does not end the call",
 		"10 attempts, waits of 1s, 2s, then 4s, which is the cap.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run {
-				return failing(t.Context(), c.prepare(policy{attempts: 10, first: time.Second, limit: 4 * time.Second}))
-			})
+			r := played(t, c.prepare(policy{attempts: 10, first: time.Second, limit: 4 * time.Second}), always(errOp))
 			return keptIf(r.calls == 10, "%s", count(r.calls, "call"))
 		},
 	},
@@ -63,7 +61,7 @@ var delayPromises = []promise[*contestant]{
 		"No wait is possible",
 		"3 attempts with waits of zero.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run { return failing(t.Context(), c.prepare(policy{attempts: 3})) })
+			r := played(t, c.prepare(policy{attempts: 3}), always(errOp))
 			return keptIf(r.calls == 3 && r.elapsed < time.Microsecond, "%s in %s", count(r.calls, "call"), choose(r.elapsed == 0, "0s", "some ns"))
 		},
 	},
@@ -102,8 +100,7 @@ var delayPromises = []promise[*contestant]{
 				return cell{absent, "none"}
 			}
 			do := c.perError(map[error]int{errOp: 2, errOther: 4})
-			a := bubble(t, func(t tester) run { return failing(t.Context(), do) })
-			b := bubble(t, func(t tester) run { return record(t.Context(), do, always(errOther)) })
+			a, b := played(t, do, always(errOp)), played(t, do, always(errOther))
 			return keptIf(a.calls == 2 && b.calls == 4, "%d and %s", a.calls, count(b.calls, "call"))
 		},
 	},

@@ -14,9 +14,7 @@ var errorPromises = []promise[*contestant]{
 		"Attempts used up: the last error is kept",
 		"Three failures; `errors.Is` looks for the last.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run {
-				return failing(t.Context(), c.prepare(policy{attempts: 3, first: time.Second}))
-			})
+			r := played(t, c.prepare(policy{attempts: 3, first: time.Second}), always(errOp))
 			return keptIf(errors.Is(r.err, errOp) && r.calls == 3, "%s, %s", count(r.calls, "call"), form(r.err, errOp))
 		},
 	},
@@ -71,9 +69,7 @@ var errorPromises = []promise[*contestant]{
 			if c.mark == nil {
 				return cell{absent, "no marks"}
 			}
-			r := bubble(t, func(t tester) run {
-				return record(t.Context(), c.prepare(policy{attempts: 3, marked: true}), always(fmt.Errorf("step 2: %w", c.mark(errOp))))
-			})
+			r := played(t, c.prepare(policy{attempts: 3, marked: true}), always(fmt.Errorf("step 2: %w", c.mark(errOp))))
 			has := strings.Contains(text(r.err), "step 2")
 			return keptIf(has, "%s", choose(has, "they do", "lost: `"+text(r.err)+"`"))
 		},
@@ -85,7 +81,7 @@ var errorPromises = []promise[*contestant]{
 			if c.mark == nil || c.again != nil {
 				return cell{absent, "no marks for what is final"}
 			}
-			r := bubble(t, func(t tester) run { return failingWith(t, c, c.mark(errOp)) })
+			r := played(t, c.prepare(policy{attempts: 3}), always(c.mark(errOp)))
 			if r.err != errOp && errors.Is(r.err, errOp) {
 				return cell{partly, form(r.err, errOp)}
 			}
@@ -106,7 +102,7 @@ var errorPromises = []promise[*contestant]{
 		"A timeout of the operation's own is not the caller's",
 		"The operation returns `context.DeadlineExceeded` while the caller's context lives: it is retried.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run { return failingWith(t, c, context.DeadlineExceeded) })
+			r := played(t, c.prepare(policy{attempts: 3}), always(context.DeadlineExceeded))
 			return keptIf(r.calls == 3, "%s", count(r.calls, "call"))
 		},
 	},
@@ -115,11 +111,9 @@ var errorPromises = []promise[*contestant]{
 		"2000 attempts, each with an error of its own.",
 		func(t tester, c *contestant) cell {
 			var last error
-			r := bubble(t, func(t tester) run {
-				return record(t.Context(), c.prepare(policy{attempts: 2000}), func(_ context.Context, n int) error {
-					last = fmt.Errorf("attempt %d: %w", n, errOp)
-					return last
-				})
+			r := played(t, c.prepare(policy{attempts: 2000}), func(_ context.Context, n int) error {
+				last = fmt.Errorf("attempt %d: %w", n, errOp)
+				return last
 			})
 			held := 1
 			if many, ok := r.err.(interface{ WrappedErrors() []error }); ok {
@@ -142,9 +136,7 @@ var errorPromises = []promise[*contestant]{
 			if c.mark == nil || c.again != nil {
 				return cell{absent, "no marks for what is final"}
 			}
-			r := bubble(t, func(t tester) run {
-				return record(t.Context(), c.prepare(policy{attempts: 3, final: errFinal}), always(c.mark(errOp)))
-			})
+			r := played(t, c.prepare(policy{attempts: 3, final: errFinal}), always(c.mark(errOp)))
 			return keptIf(r.calls == 1, "%s", count(r.calls, "call"))
 		},
 	},
@@ -155,7 +147,7 @@ var errorPromises = []promise[*contestant]{
 			if c.reason == nil {
 				return cell{absent, "not told; the caller looks at the context and at the error"}
 			}
-			used := bubble(t, func(t tester) run { return failing(t.Context(), c.prepare(policy{attempts: 2})) })
+			used := played(t, c.prepare(policy{attempts: 2}), always(errOp))
 			a, b, d := c.reason(used.err), c.reason(finalAt(t, c, 1).err), c.reason(canceledInWait(t, c, context.Canceled).err)
 			return cell{choose(a != b && b != d && a != d, kept, partly), fmt.Sprintf("“%s”, “%s”, “%s”", a, b, d)}
 		},
@@ -185,12 +177,10 @@ var errorPromises = []promise[*contestant]{
 		"Nested calls do not multiply",
 		"Three attempts within three attempts of the same library.",
 		func(t tester, c *contestant) cell {
-			r := bubble(t, func(t tester) run {
-				inner, outer := c.prepare(policy{attempts: 3, marked: true}), c.prepare(policy{attempts: 3, marked: true})
-				return record(t.Context(), func(ctx context.Context, fn operation) error {
-					return outer(ctx, func(context.Context) error { return inner(ctx, fn) })
-				}, always(c.retryable(errOp)))
-			})
+			inner, outer := c.prepare(policy{attempts: 3, marked: true}), c.prepare(policy{attempts: 3, marked: true})
+			r := played(t, func(ctx context.Context, fn operation) error {
+				return outer(ctx, func(context.Context) error { return inner(ctx, fn) })
+			}, always(c.retryable(errOp)))
 			return keptIf(r.calls == 3, "%s", count(r.calls, "call"))
 		},
 	},
@@ -226,19 +216,11 @@ var errorPromises = []promise[*contestant]{
 	},
 }
 
-// failingWith records three attempts that fail with err.
-func failingWith(t tester, c *contestant, err error) run {
-	t.Helper()
-	return record(t.Context(), c.prepare(policy{attempts: 3}), always(err))
-}
-
 // finalAt records a call in which the attempt n fails for good.
 func finalAt(t tester, c *contestant, n int) run {
 	t.Helper()
-	return bubble(t, func(t tester) run {
-		return record(t.Context(), c.prepare(policy{attempts: 3, final: errFinal}), func(_ context.Context, i int) error {
-			return choose(i == n, errFinal, errOp)
-		})
+	return played(t, c.prepare(policy{attempts: 3, final: errFinal}), func(_ context.Context, i int) error {
+		return choose(i == n, errFinal, errOp)
 	})
 }
 

@@ -130,11 +130,7 @@ func featurePromises(t tester) []promise[*contestant] {
 		{
 			"All errors are collected", "Three attempts, three errors; `errors.Is` looks for the first in what comes back.",
 			func(t tester, c *contestant) cell {
-				r := bubble(t, func(t tester) run {
-					return record(t.Context(), c.prepare(policy{attempts: 3}), func(_ context.Context, n int) error {
-						return choose(n == 1, errOther, errOp)
-					})
-				})
+				r := played(t, c.prepare(policy{attempts: 3}), func(_ context.Context, n int) error { return choose(n == 1, errOther, errOp) })
 				if errors.Is(r.err, errOther) {
 					return cell{kept, "the first, too"}
 				}

@@ -211,6 +211,12 @@ func bubble[T any](t tester, f func(t tester) T) (v T) {
 	return v
 }
 
+// played records a call on the clock of a bubble.
+func played(t tester, c call, fn func(ctx context.Context, n int) error) run {
+	t.Helper()
+	return bubble(t, func(t tester) run { return record(t.Context(), c, fn) })
+}
+
 // bubbled counts the goroutines of the caller's bubble. Those of the process would
 // sometimes be one more: the runtime's own, for finalizers, counts while it runs one.
 func bubbled(t tester) int {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/docs/playground/model"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // random returns a valid policy in its JSON form.
@@ -49,8 +50,7 @@ func TestPlanIsTheLibrary(t *testing.T) {
 		text := random(r)
 		var p retry.Policy
 		require.NoError(t, json.Unmarshal([]byte(text), &p), text)
-		plan, err := model.MakePlan([]byte(text))
-		require.NoError(t, err)
+		plan := testkit.Must(model.MakePlan([]byte(text)))(t)
 		assert.Equal(t, p.String(), plan.Text)
 		assert.Len(t, plan.Attempts, p.MaxAttempts)
 		for _, a := range plan.Attempts[1:] {
@@ -59,8 +59,7 @@ func TestPlanIsTheLibrary(t *testing.T) {
 			assert.Equal(t, longest.Seconds(), a.Longest, text)
 		}
 		assert.Equal(t, p, fromGo(t, plan.Go), plan.Go)
-		formatted, err := format.Source([]byte(plan.Go))
-		require.NoError(t, err)
+		formatted := testkit.Must(format.Source([]byte(plan.Go)))(t)
 		assert.Equal(t, string(formatted), plan.Go)
 	}
 }
@@ -96,8 +95,7 @@ func TestPlan(t *testing.T) {
 		"http_503": {MaxAttempts: 2, Backoff: retry.Constant(1500 * time.Millisecond)},
 	},
 }`, plan.Go)
-	none, err := model.MakePlan([]byte(`{}`))
-	require.NoError(t, err)
+	none := testkit.Must(model.MakePlan([]byte(`{}`)))(t)
 	assert.Equal(t, "retry.Policy{}", none.Go)
 	assert.InDelta(t, 45+90, plan.Attempts[2].Earliest, 0)
 	assert.InDelta(t, 90+180, plan.Attempts[2].Latest, 0)
@@ -136,10 +134,8 @@ func TestFromGo(t *testing.T) {
 
 func FuzzFromGo(f *testing.F) {
 	for _, preset := range model.Presets() {
-		form, err := json.Marshal(preset.Policy)
-		require.NoError(f, err)
-		plan, err := model.MakePlan(form)
-		require.NoError(f, err)
+		form := testkit.Must(json.Marshal(preset.Policy))(f)
+		plan := testkit.Must(model.MakePlan(form))(f)
 		f.Add(plan.Go)
 	}
 	f.Fuzz(func(t *testing.T, code string) {
@@ -167,8 +163,7 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			c, err := model.MakeClients([]byte(tt.policy), tt.outage)
-			require.NoError(t, err)
+			c := testkit.Must(model.MakeClients([]byte(tt.policy), tt.outage))(t)
 			assert.Equal(t, tt.through, c.Through)
 			assert.Equal(t, tt.gaveUp, c.GaveUp)
 			assert.Equal(t, tt.hammering, c.Hammering)
@@ -187,8 +182,7 @@ func TestClients(t *testing.T) {
 		})
 	}
 
-	c, err := model.MakeClients([]byte(`{}`), 3)
-	require.NoError(t, err)
+	c := testkit.Must(model.MakeClients([]byte(`{}`), 3))(t)
 	assert.Less(t, c.Busiest, 800, "jitter spreads them")
 	assert.Equal(t, 1000, c.Through+c.GaveUp)
 	again, err := model.MakeClients([]byte(`{}`), 3)

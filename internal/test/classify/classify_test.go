@@ -23,6 +23,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/internal/known"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // busyError is an error that only a classifier of its owner understands.
@@ -400,86 +401,61 @@ func (e overConnectionError) Unwrap() error { return e.cause }
 func TestMethodsThatAnswerYesOrNo(t *testing.T) {
 	t.Parallel()
 	for _, tt := range yesNo {
-		t.Run(tt.method, func(t *testing.T) {
-			t.Parallel()
-			assertClassified(t, tt.yes, tt.err(says(true)))
-			assertClassified(t, tt.no, tt.err(says(false)))
-			assertClassified(t, abstains, tt.err(func() bool { panic("method") }))
-			assertClassified(t, abstains, tt.err(nil))
-		})
+		checkMethod(t, tt.method, tt.err, map[bool]retry.Verdict{true: tt.yes, false: tt.no})
 	}
+}
+
+// checkMethod checks what is made of the answers of a method, and that a panic and a nil receiver
+// say nothing.
+func checkMethod[T comparable](t *testing.T, name string, saying func(func() T) error, answers map[T]retry.Verdict) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		for answer, want := range answers {
+			assertClassified(t, want, saying(says(answer)))
+		}
+		assertClassified(t, abstains, saying(func() T { panic("method") }))
+		assertClassified(t, abstains, saying(nil))
+	})
 }
 
 func TestMethodsThatHint(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(func() time.Duration) error{
+	for method, saying := range map[string]func(func() time.Duration) error{
 		"RetryAfter":     func(f func() time.Duration) error { return saysRetryAfterError(f) },
 		"GetRetryAfter":  func(f func() time.Duration) error { return saysGetRetryAfterError(f) },
 		"NextRetryDelay": func(f func() time.Duration) error { return saysNextRetryDelayError(f) },
-	}
-	for method, saying := range tests {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			assertClassified(t, hinted(mayLimit("")), saying(says(aWhile)))
-			assertClassified(t, abstains, saying(says(time.Duration(0))))
-			assertClassified(t, abstains, saying(says(-aWhile)))
-			assertClassified(t, abstains, saying(func() time.Duration { panic("method") }))
-			assertClassified(t, abstains, saying(nil))
-		})
+	} {
+		checkMethod(t, method, saying, map[time.Duration]retry.Verdict{aWhile: hinted(mayLimit("")), 0: abstains, -aWhile: abstains})
 	}
 }
 
 func TestMethodsThatGiveAStatus(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(func() int) error{
+	answers := map[int]retry.Verdict{503: mayRetry("http_503"), 429: canLimit("http_429"), 404: wantFinal("http_404")}
+	for _, nonsense := range []int{-1, 0, 1, 14, 99, 600, 999, 1 << 30} {
+		answers[nonsense] = abstains
+	}
+	for method, saying := range map[string]func(func() int) error{
 		"HTTPStatusCode": func(f func() int) error { return saysHTTPStatusCodeError(f) },
 		"HTTPCode":       func(f func() int) error { return saysHTTPCodeError(f) },
 		"StatusCode":     func(f func() int) error { return saysStatusCodeError(f) },
-	}
-	for method, saying := range tests {
-		t.Run(method, func(t *testing.T) {
-			t.Parallel()
-			assertClassified(t, mayRetry("http_503"), saying(says(503)))
-			assertClassified(t, canLimit("http_429"), saying(says(429)))
-			assertClassified(t, wantFinal("http_404"), saying(says(404)))
-			for _, nonsense := range []int{-1, 0, 1, 14, 99, 600, 999, 1 << 30} {
-				assertClassified(t, abstains, saying(says(nonsense)))
-			}
-			assertClassified(t, abstains, saying(func() int { panic("method") }))
-			assertClassified(t, abstains, saying(nil))
-		})
+	} {
+		checkMethod(t, method, saying, answers)
 	}
 }
 
 func TestMethodsThatGiveACode(t *testing.T) {
 	t.Parallel()
-	for _, tt := range []struct {
-		name string
-		err  error
-		want retry.Verdict
-	}{
-		{"SQLState", saysSQLStateError(says("40P01")), canRetry("sql_40P01")},
-		{"SQLState unknown", saysSQLStateError(says("00000")), abstains},
-		{"SQLState empty", saysSQLStateError(says("")), abstains},
-		{"SQLState panics", saysSQLStateError(func() string { panic("method") }), abstains},
-		{"SQLState of nil", saysSQLStateError(nil), abstains},
-		{"SQLErrorNumber", saysSQLNumberError(says(int32(1205))), canRetry("mssql_1205")},
-		{"SQLErrorNumber unknown", saysSQLNumberError(says(int32(1))), abstains},
-		{"SQLErrorNumber panics", saysSQLNumberError(func() int32 { panic("method") }), abstains},
-		{"SQLErrorNumber of nil", saysSQLNumberError(nil), abstains},
-		{"ErrorCode", saysCodeError(says("Throttling")), mayLimit("aws_Throttling")},
-		{"ErrorCode unknown", saysCodeError(says("NoSuchKey")), abstains},
-		{"ErrorCode panics", saysCodeError(func() string { panic("method") }), abstains},
-		{"ErrorCode of nil", saysCodeError(nil), abstains},
-		{"HasErrorLabel none", saysLabelError(func(string) bool { return false }), abstains},
-		{"HasErrorLabel panics", saysLabelError(func(string) bool { panic("method") }), abstains},
-		{"HasErrorLabel of nil", saysLabelError(nil), abstains},
-	} {
-		t.Run(tt.name, func(t *testing.T) {
-			t.Parallel()
-			assertClassified(t, tt.want, tt.err)
-		})
-	}
+	checkMethod(t, "SQLState", func(f func() string) error { return saysSQLStateError(f) },
+		map[string]retry.Verdict{"40P01": canRetry("sql_40P01"), "00000": abstains, "": abstains})
+	checkMethod(t, "SQLErrorNumber", func(f func() int32) error { return saysSQLNumberError(f) },
+		map[int32]retry.Verdict{1205: canRetry("mssql_1205"), 1: abstains})
+	checkMethod(t, "ErrorCode", func(f func() string) error { return saysCodeError(f) },
+		map[string]retry.Verdict{"Throttling": mayLimit("aws_Throttling"), "NoSuchKey": abstains})
+	assertClassified(t, abstains, saysLabelError(func(string) bool { return false }))
+	assertClassified(t, abstains, saysLabelError(func(string) bool { panic("method") }))
+	assertClassified(t, abstains, saysLabelError(nil))
 }
 
 // azureError is azcore's way to refuse a retry: having the method is enough,
@@ -793,25 +769,11 @@ const aWhile = 5 * time.Second
 
 // The expected verdicts. After a "may" verdict the operation may have taken
 // effect; after a "can" verdict it certainly did not.
-func wantFinal(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Final, Category: category}
-}
-
-func mayRetry(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, Category: category}
-}
-
-func canRetry(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.Retryable, NotApplied: true, Category: category}
-}
-
-func mayLimit(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, Category: category}
-}
-
-func canLimit(category string) retry.Verdict {
-	return retry.Verdict{Class: retry.RateLimited, NotApplied: true, Category: category}
-}
+var (
+	wantFinal          = testkit.Final
+	mayRetry, canRetry = testkit.MayRetry, testkit.CanRetry
+	mayLimit, canLimit = testkit.MayLimit, testkit.CanLimit
+)
 
 // hinted adds the usual hint.
 func hinted(v retry.Verdict) retry.Verdict {

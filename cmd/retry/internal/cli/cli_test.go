@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // asRetry makes the test program the command.
@@ -317,8 +318,7 @@ func TestCompletionInBash(t *testing.T) {
 		t.Skip("needs bash")
 	}
 	script := command(t, "completion", "bash")
-	text, err := script.Output()
-	require.NoError(t, err)
+	text := testkit.Must(script.Output())(t)
 	cmd := exec.CommandContext(t.Context(), bash, "-c", string(text)+`
 _command_offset() { echo "offset $1"; }
 COMP_WORDS=("$0" -b constant : 5s git sta) COMP_CWORD=6; __start_retry
@@ -379,8 +379,7 @@ func TestArgumentsAreShownEscaped(t *testing.T) {
 func TestPlayground(t *testing.T) {
 	t.Parallel()
 	cmd := command(t, "playground", "--listen", "127.0.0.1:0")
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdout := testkit.Must(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	defer func() {
 		assert.NoError(t, cmd.Process.Kill())
@@ -391,14 +390,11 @@ func TestPlayground(t *testing.T) {
 	address = strings.TrimSpace(address)
 
 	send := func(method, path, body string) string {
-		r, err := http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body))
-		require.NoError(t, err)
-		resp, err := http.DefaultClient.Do(r)
-		require.NoError(t, err)
+		r := testkit.Must(http.NewRequestWithContext(t.Context(), method, address+path, strings.NewReader(body)))(t)
+		resp := testkit.Must(http.DefaultClient.Do(r))(t)
 		defer resp.Body.Close()
 		assert.Equal(t, http.StatusOK, resp.StatusCode, path)
-		text, err := io.ReadAll(resp.Body)
-		require.NoError(t, err)
+		text := testkit.Must(io.ReadAll(resp.Body))(t)
 		return string(text)
 	}
 	assert.Contains(t, send(http.MethodGet, "/", ""), "<title>retry: playground</title>")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/seed-5ff3c98e/retry"
 	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 const named = `# Policies of the shop.
@@ -234,8 +235,7 @@ func TestCheckAcceptsWhatIsAPolicy(t *testing.T) {
 	}
 	dir, valid := t.TempDir(), 0
 	for i, p := range policies {
-		asJSON, err := json.MarshalIndent(p, "", "\t")
-		require.NoError(t, err)
+		asJSON := testkit.Must(json.MarshalIndent(p, "", "\t"))(t)
 		asYAML, err := yaml.Marshal(p)
 		require.NoError(t, err)
 		for ext, text := range map[string][]byte{".json": asJSON, ".yaml": asYAML} {
@@ -352,8 +352,7 @@ func TestLogJSON(t *testing.T) {
 func TestTextsFromStrangers(t *testing.T) {
 	t.Parallel()
 	const bad = "::error ::a\n::error ::b\x1b[2J\u202e"
-	key, err := json.Marshal(bad)
-	require.NoError(t, err)
+	key := testkit.Must(json.Marshal(bad))(t)
 	for _, tt := range []struct{ text, args string }{
 		{`{KEY: 1, "a": 1}`, "check"},
 		{`{"default": {KEY: 1}}`, "check"},
@@ -388,10 +387,8 @@ func TestPlanBacklog(t *testing.T) {
 	assert.Contains(t, got.stdout, "Behind a limit of 20 requests in 1s, 300 jobs, 100 at a time:")
 	rows := regexp.MustCompile(`(?m)^(each waits by its own hint|they share a Quota) +(\d+) +\d+.*s$`).FindAllStringSubmatch(got.stdout, -1)
 	require.Len(t, rows, 2, got.stdout)
-	alone, err := strconv.Atoi(rows[0][2])
-	require.NoError(t, err)
-	shared, err := strconv.Atoi(rows[1][2])
-	require.NoError(t, err)
+	alone := testkit.Must(strconv.Atoi(rows[0][2]))(t)
+	shared := testkit.Must(strconv.Atoi(rows[1][2]))(t)
 	assert.Greater(t, alone, 10*shared)
 	assert.NotContains(t, run(t, "", "plan", "-n", "2").stdout, "Behind a limit")
 	for _, args := range [][]string{

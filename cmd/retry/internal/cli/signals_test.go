@@ -18,6 +18,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // started is a command whose output is read as it comes.
@@ -135,12 +137,10 @@ func TestIgnoredSignal(t *testing.T) {
 	sh := exec.CommandContext(t.Context(), "sh", "-c",
 		`trap '' HUP; "$0" sh -c 'echo ready >&2; sleep 0.3; echo done' & while ! test -s err; do sleep 0.01; done; kill -HUP $!; wait $!; echo code $?`, os.Args[0])
 	sh.Env, sh.Dir = cmd.Env, cmd.Dir
-	file, err := os.Create(filepath.Join(cmd.Dir, "err"))
-	require.NoError(t, err)
+	file := testkit.Must(os.Create(filepath.Join(cmd.Dir, "err")))(t)
 	defer func() { assert.NoError(t, file.Close()) }()
 	sh.Stderr = file
-	got, err := sh.Output()
-	require.NoError(t, err)
+	got := testkit.Must(sh.Output())(t)
 	assert.Equal(t, "done\ncode 0\n", string(got))
 }
 
@@ -220,8 +220,7 @@ func onTerminal(t *testing.T, line string, settings ...string) *exec.Cmd {
 // pressCtrlC starts a command, presses Ctrl-C after its first output, and returns the rest.
 func pressCtrlC(t *testing.T, cmd *exec.Cmd, first string) string {
 	t.Helper()
-	keys, err := cmd.StdinPipe()
-	require.NoError(t, err)
+	keys := testkit.Must(cmd.StdinPipe())(t)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
@@ -283,8 +282,7 @@ func TestCtrlC(t *testing.T) {
 			rest := pressCtrlC(t, cmd, "ready\r\n")
 			assert.Contains(t, rest, "retry: ended by a signal after 1 attempt in ")
 			assert.Contains(t, rest, "code 75")
-			got, err := os.ReadFile(filepath.Join(cmd.Dir, "log"))
-			require.NoError(t, err)
+			got := testkit.Must(os.ReadFile(filepath.Join(cmd.Dir, "log")))(t)
 			assert.Equal(t, "got\n", string(got))
 		})
 	}
@@ -325,7 +323,6 @@ func TestLeftBehind(t *testing.T) {
 	cmd := command(t, "--kill-after", "300ms", "--", "sh", "-c", "sleep 60 >/dev/null & echo $! >pid")
 	got := finish(t, cmd)
 	assert.Equal(t, 0, got.code, got.stderr)
-	pid, err := os.ReadFile(filepath.Join(cmd.Dir, "pid"))
-	require.NoError(t, err)
+	pid := testkit.Must(os.ReadFile(filepath.Join(cmd.Dir, "pid")))(t)
 	_ = exec.CommandContext(t.Context(), "kill", strings.TrimSpace(string(pid))).Run() // it may have ended
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/seed-5ff3c98e/retry/cmd/retry/internal/cli"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 )
 
 // TestStdinIsReplayed: a run that --until rejects has read it too.
@@ -88,13 +89,10 @@ func (zeros) Read(p []byte) (int, error) { return len(p), nil }
 // TestStdinThatIsReset ends the run, which does not get to know an end of its input.
 func TestStdinThatIsReset(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := testkit.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { assert.NoError(t, listener.Close()) }()
-	peer, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String())
-	require.NoError(t, err)
-	conn, err := listener.Accept()
-	require.NoError(t, err)
+	peer := testkit.Must((&net.Dialer{}).DialContext(t.Context(), "tcp", listener.Addr().String()))(t)
+	conn := testkit.Must(listener.Accept())(t)
 	stdin, err := conn.(*net.TCPConn).File()
 	require.NoError(t, err)
 	require.NoError(t, conn.Close())
@@ -113,8 +111,7 @@ func TestStdinThatIsReset(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, peer.(*net.TCPConn).SetLinger(0))
 	require.NoError(t, peer.Close())
-	rest, err := io.ReadAll(stdout)
-	require.NoError(t, err)
+	rest := testkit.Must(io.ReadAll(stdout))(t)
 	require.Error(t, cmd.Wait())
 	assert.Equal(t, 125, cmd.ProcessState.ExitCode())
 	assert.Empty(t, string(rest))
@@ -126,8 +123,7 @@ func TestStdinThatIsReset(t *testing.T) {
 func TestStdinThatIsHandedOver(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]int{"/": 1, os.DevNull: 0} {
-		f, err := os.Open(name)
-		require.NoError(t, err)
+		f := testkit.Must(os.Open(name))(t)
 		cmd := command(t, "-n", "1", "--", "cat")
 		cmd.Stdin = f
 		assert.Equal(t, want, finish(t, cmd).code, name)
@@ -192,8 +188,7 @@ func TestSpoolReadsWhatIsWanted(t *testing.T) {
 	go func() { _, _ = in.Write([]byte("ab")) }()
 	p := make([]byte, 1)
 	for _, want := range []string{"a", "b"} {
-		_, err := io.ReadFull(reader, p)
-		require.NoError(t, err)
+		testkit.Must(io.ReadFull(reader, p))(t)
 		assert.Equal(t, want, string(p))
 	}
 	_ = in.CloseWithError(io.ErrUnexpectedEOF)

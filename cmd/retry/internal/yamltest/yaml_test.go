@@ -19,6 +19,7 @@ import (
 	yaml4 "go.yaml.in/yaml/v4"
 
 	"github.com/seed-5ff3c98e/retry"
+	"github.com/seed-5ff3c98e/retry/internal/test/testkit"
 	"github.com/seed-5ff3c98e/retry/retrypolicies"
 )
 
@@ -155,10 +156,8 @@ func TestRoundTrip(t *testing.T) {
 // checkWritten checks that every library reads what l writes.
 func checkWritten(t *testing.T, l library, p retry.Policy) {
 	t.Helper()
-	data, err := l.marshal(p)
-	require.NoError(t, err)
-	byPointer, err := l.marshal(&p)
-	require.NoError(t, err)
+	data := testkit.Must(l.marshal(p))(t)
+	byPointer := testkit.Must(l.marshal(&p))(t)
 	assert.Equal(t, string(data), string(byPointer))
 	for _, reader := range libraries {
 		var back retry.Policy
@@ -299,8 +298,7 @@ func TestLeavesRuntimeFields(t *testing.T) {
 		t.Helper()
 		budget, random := &retry.Budget{}, rand.New(rand.NewPCG(1, 1))
 		p := retry.Policy{Name: "before", Budget: budget, Rand: random}
-		data, err := l.marshal(p)
-		require.NoError(t, err)
+		data := testkit.Must(l.marshal(p))(t)
 		assert.Equal(t, "name: before\n", string(data))
 		require.NoError(t, l.unmarshal([]byte("max_attempts: 2\n"), &p))
 		assert.Equal(t, retry.Policy{MaxAttempts: 2, Budget: budget, Rand: random}, p)
