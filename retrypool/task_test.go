@@ -18,6 +18,28 @@ import (
 	"github.com/seed-5ff3c98e/retry/retrypool"
 )
 
+// What an attempt was cut off from, and the failure before it, are both in the error of a task that
+// ends while it waits.
+func TestCutOffBeforeAWait(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := every(time.Hour)
+		p.AttemptTimeout = time.Second
+		pool, errLate, calls := &retrypool.Pool{Policy: p}, errors.New("late"), 0
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(90*time.Minute, cancel) // nobody knows of it before
+		task := submit(ctx, t, pool, func(ctx context.Context) error {
+			if calls++; calls == 1 {
+				return errBoom
+			}
+			<-ctx.Done()
+			return errLate
+		})
+		e := testkit.As[*retry.Error](t, task.Wait(context.Background()))
+		assert.Equal(t, []any{2, retry.StopCanceled, errBoom, errLate}, []any{e.Attempts, e.Stop, e.Err, e.Cut})
+	})
+}
+
 // Wait ends with its context, and what it has waited for goes on.
 func TestWaitEndsWithItsContext(t *testing.T) {
 	t.Parallel()
