@@ -304,7 +304,7 @@ func split(last error) (kept, off error) {
 //go:noinline
 func (c *Call) keep(err error) {
 	before := c.Last
-	if last, ok := before.(*cut); ok { //nolint:errorlint // of another Call it would say nothing
+	if last, ok := before.(*cut); ok { //nolint:errorlint // as in split
 		before = last.before
 	}
 	if ended := done.Closed(c.ended); ended && before != nil || !ended && c.TimedOut() {

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptrace"
-	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -66,25 +65,22 @@ func misdirected(t *testing.T, h2 bool, method string, always bool) bool {
 	s, base := serveTLS(t, h2, handlers...)
 	other := serve(t, status(200))
 	c := client(t, base, atOnce(9))
-	both := func() {
-		for _, url := range []string{s.URL, other.URL} {
-			resp := testkit.Must(c.Get(url))(t)
-			assert.Equal(t, fmt.Sprint("status ", resp.StatusCode), text(t, resp))
+	both := func() (texts [2]string) {
+		for i, url := range []string{s.URL, other.URL} {
+			texts[i] = text(t, testkit.Must(c.Get(url))(t))
 		}
+		return texts
 	}
-	both()
+	assert.Equal(t, [2]string{"status 200", "status 200"}, both())
 	resp := testkit.Must(c.Do(request(t, method, s.URL, strings.NewReader("hello"))))(t)
 	assert.Equal(t, always, resp.StatusCode == http.StatusMisdirectedRequest)
 	assert.Equal(t, fmt.Sprint("status ", resp.StatusCode), text(t, resp))
 	assert.Equal(t, 2, retryhttp.Attempts(resp))
 	assert.EqualValues(t, 3, s.requests.Load())
 	own := s.conns.Load()
-	for end := time.Now().Add(5 * time.Second); s.open.Load() > 1 && time.Now().Before(end); {
-		runtime.Gosched()
-	}
-	open := s.open.Load()
+	ended := assert.Eventually(new(assert.CollectT), func() bool { return s.open.Load() == 1 }, 5*time.Second, time.Millisecond)
 	both()
-	return own == 2 && open == 1 && other.conns.Load() == 1 && (always || s.conns.Load() == 2) // always misdirects the last one, too
+	return own == 2 && ended && other.conns.Load() == 1 && (always || s.conns.Load() == 2) // always misdirects the last one, too
 }
 
 // Other transports cannot be made to use a new connection.

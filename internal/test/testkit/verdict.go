@@ -2,6 +2,9 @@ package testkit
 
 import "github.com/seed-5ff3c98e/retry"
 
+// The verdicts are written out here, because what makes them for users, package verdict, is judged by
+// tests with these.
+
 // Final is the verdict on a failure that a repetition would not change.
 func Final(category string) retry.Verdict {
 	return retry.Verdict{Class: retry.Final, Category: category}

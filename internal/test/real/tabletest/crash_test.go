@@ -191,7 +191,7 @@ var crashRefusal = map[retrytable.Dialect][2]string{
 //	RETRY_TEST_CRASH=2000,8,200 go test -run 'TestCrash$' -timeout 1h
 func TestCrash(t *testing.T) { //nolint:tparallel // one after the other: to start processes and connections is work
 	t.Parallel()
-	for _, k := range []kind{databases[0], databases[2], databases[3]} { //nolint:paralleltest // see above
+	for _, k := range threeDatabases { //nolint:paralleltest // see above
 		for _, loop := range []string{"Worker", "Worker, in groups"} {
 			t.Run(k.name+"/"+loop, func(t *testing.T) {
 				s := k.open(t)
@@ -365,7 +365,7 @@ func migrates(ctx context.Context, k kind, dsn string) error {
 func TestMigrateKilled(t *testing.T) {
 	t.Parallel()
 	kills := testkit.Must(strconv.Atoi(cmp.Or(os.Getenv("RETRY_TEST_MIGRATIONS"), "3")))(t)
-	for _, k := range []kind{databases[0], databases[2], databases[3]} {
+	for _, k := range threeDatabases {
 		t.Run(k.name, func(t *testing.T) {
 			t.Parallel()
 			s := k.open(t)

@@ -74,6 +74,9 @@ var ofOthers = retrytable.TextLike("2024-01-05 00:00:00.000")
 // databases are the kinds with their usual instants.
 var databases = []kind{kinds[0], kinds[3], kinds[5], kinds[8]}
 
+// threeDatabases are a kind of each database, with one driver.
+var threeDatabases = []kind{databases[0], databases[2], databases[3]}
+
 // of returns the kinds of a database.
 func of(kinds []kind, dialects ...retrytable.Dialect) (some []kind) {
 	for _, k := range kinds {

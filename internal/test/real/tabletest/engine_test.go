@@ -20,7 +20,7 @@ import (
 // TestConformance runs the conformance suite of engines for a [retrytable.Worker].
 func TestConformance(t *testing.T) {
 	t.Parallel()
-	for _, k := range []kind{databases[0], databases[2], databases[3]} {
+	for _, k := range threeDatabases {
 		early := time.Duration(0)
 		if k.dialect == retrytable.SQLite {
 			early = time.Millisecond // its clock is rounded to that

@@ -165,26 +165,30 @@ func (p *panicky) at(hook string) {
 func (p *panicky) event(context.Context, retry.Event) { p.at("Observer") }
 
 func (p *panicky) attempt(ctx context.Context, _ int) (context.Context, func(error)) {
+	p.at("Observer.Attempt")
 	return ctx, func(error) { p.at("the end of Observer.Attempt") }
 }
+
+func (p *panicky) Delay(int) time.Duration { p.at("Backoff"); return time.Minute }
 
 func (p *panicky) Apply(d, _ time.Duration, _ uint64) time.Duration { p.at("Jitter"); return d }
 
 func (p *panicky) Uint64() uint64 { p.at("Rand"); return 0 }
 
-// A hook that panics in a job is an error of that job, and the other jobs go on. What a panic of the
-// policy means for a job is in the tests of package retryjob.
+// A hook that panics in a job is an error of that job, and the other jobs go on.
 func TestWorkerHooksPanic(t *testing.T) {
 	t.Parallel()
 	const ended, left, done, again = "dead", "running", "done", "waiting" // what becomes of the job
 	for hook, want := range map[string]string{
 		"Work": ended, "Job.InTx": ended, "InTx": ended, "FinishArgs": left, "After": again, "OnError": ended,
-		"Observer": again, "the end of Observer.Attempt": ended, "Jitter": ended, "Rand": ended, "Turn": done,
+		"Observer": again, "Observer.Attempt": ended, "the end of Observer.Attempt": ended,
+		"Classifier": ended, "Backoff": ended, "Jitter": ended, "Rand": ended, "Turn": done,
 	} {
 		eachInBubble(t, hook, 4, func(t *testing.T, s *shop) {
 			p := &panicky{} // of the job in hand: they follow one another
 			s.Policy = &retry.Policy{
-				Backoff: retry.Constant(time.Minute), Jitter: p, Rand: p, Observer: &retry.Observer{Event: p.event, Attempt: p.attempt},
+				Backoff: p, Jitter: p, Rand: p, Observer: &retry.Observer{Event: p.event, Attempt: p.attempt},
+				Classifier: func(error) retry.Verdict { p.at("Classifier"); return retry.Verdict{} },
 			}
 			if first := true; hook == "Turn" {
 				s.Turn = func(context.Context, retrytable.DB) error {
@@ -230,11 +234,17 @@ func TestWorkerHooksPanic(t *testing.T) {
 				onError(ctx, err)
 				p.at("OnError")
 			}
+			if hook == "Observer.Attempt" { // which is before the work
+				p.hook.Store(hook)
+				time.AfterFunc(500*time.Millisecond, func() { p.hook.Store("") })
+			}
 			run(t, s.db, "UPDATE jobs SET due_at = id")
 			s.runFor(t, 30*time.Second)
 			assert.Equal(t, want, s.of(t, 1).status)
 			for id := range int64(3) {
-				assert.Equal(t, "done", s.of(t, id+2).status)
+				if hook != "Observer.Attempt" {
+					assert.Equal(t, "done", s.of(t, id+2).status)
+				}
 			}
 			s.mu.Lock()
 			defer s.mu.Unlock()

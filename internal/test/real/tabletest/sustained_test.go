@@ -157,7 +157,7 @@ func TestGivenUpInside(t *testing.T) {
 	for name, call := range callers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			forEach(t, []kind{databases[0], databases[2], databases[3]}, func(t *testing.T, s *store) {
+			forEach(t, threeDatabases, func(t *testing.T, s *store) {
 				t.Helper()
 				givenUpInside(t, s, call)
 			})
